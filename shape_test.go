@@ -29,8 +29,6 @@ var largerTypes = map[string]int{
 	"join/worker.Worker":          37,
 	"protocol/jsonfile.Root":      47,
 	"protocol/jsonfile.folder":    43,
-	"protocol/mailbox.Project":    67,
-	"protocol/ralph.Project":      110,
 	"status.Server":               46,
 	"supervisor.loop":             99,
 	"supervisor/decide.decision":  43,
@@ -46,7 +44,6 @@ var largerStructs = map[string]int{
 	"protocol.Agent":            26,
 	"protocol.Change":           25,
 	"protocol.Task":             39,
-	"protocol/ralph.Project":    23,
 	"supervisor.loop":           35,
 	"supervisor.projectState":   37,
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // MaxAnswer bounds an operator's text in runes. Even when escaped, the text stays far below a reader's size limit.
@@ -23,3 +24,12 @@ func CheckAnswer(c protocol.Change) error {
 
 // AnswerText makes an operator's text fit for a message. Characters that JSON can escape stay as they are.
 func AnswerText(s string) string { return Short(strings.ToValidUTF8(s, "�"), MaxAnswer) }
+
+// AnswerKey returns the key that marks an answer to a question, so that it is written only once. It returns CheckAnswer's
+// error if the change holds no complete answer.
+func AnswerKey(c protocol.Change) (string, error) {
+	if err := CheckAnswer(c); err != nil {
+		return "", err
+	}
+	return string(jsonfile.SumOf([]byte(c.Subject.ID + "\x00" + c.Answer.Key))), nil
+}

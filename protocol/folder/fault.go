@@ -54,7 +54,7 @@ func Clean(s string, limit int) string { return strings.TrimSpace(Line(s, limit)
 
 // Short truncates a text to at most limit runes.
 func Short(s string, limit int) string {
-	if len(s) <= limit {
+	if s = strings.ToValidUTF8(s, "�"); len(s) <= limit {
 		return s
 	}
 	if r := []rune(s); len(r) > limit {

@@ -40,10 +40,8 @@ type Options struct {
 // Folder is a protocol's folder in one project. It is not safe for concurrent use. An adapter embeds it: the exported
 // members are for the adapter alone; callers use protocol.Adapter and Close.
 type Folder struct {
-	Root     *jsonfile.Root          // at Base; nil while the folder is missing or cannot be opened
-	Patience jsonfile.TolerantReader // tracks unreadable files of Root
-	Now      time.Time               // time of the current scan or change
-	Since    time.Time               // of the last scan: earlier events are history
+	Root *jsonfile.Root // at Base; nil while the folder is missing or cannot be opened
+	Clock
 
 	opts   Options
 	own    *jsonfile.Root      // at Own; nil until it has been seen
@@ -56,6 +54,38 @@ type Folder struct {
 	tidied time.Time           // when Tidy last ran, or when its interval began
 	litter map[string][]string // by folder: drafts that the adapter saw when it last listed it
 	lates  []*late
+}
+
+// Clock is the time of a scan, and when the next one is needed.
+type Clock struct {
+	Now      time.Time               // time of the current scan or change
+	Since    time.Time               // of the last scan: earlier events are history
+	Patience jsonfile.TolerantReader // tracks unreadable files of Root
+}
+
+// Past returns a time that a file states; a time in the future counts as now, because other clocks may be ahead.
+func (c *Clock) Past(at time.Time) time.Time {
+	if at.After(c.Now) {
+		return c.Now
+	}
+	return at
+}
+
+// Wait reports whether a time is still to come, and if so requests a scan at that time.
+func (c *Clock) Wait(at time.Time) bool {
+	if !c.Now.Before(at) {
+		return false
+	}
+	c.Patience.RetryAt(at)
+	return true
+}
+
+// Later returns the later of two times.
+func Later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
 }
 
 // New makes the Folder. It reads nothing yet.
@@ -162,6 +192,19 @@ func (f *Folder) Make() error {
 		}
 	}
 	return f.Open()
+}
+
+// Boot creates the folder if it is missing, and runs fill under the guard to create what belongs in it.
+func (f *Folder) Boot(ctx context.Context, now time.Time, fill func() error) error {
+	f.Begin(now)
+	err := f.Make()
+	if err == nil {
+		err = f.Guarded(ctx, fill)
+	}
+	if err != nil {
+		return fmt.Errorf("boot: %w", err)
+	}
+	return nil
 }
 
 // leave closes the folder and drops all state read from it.

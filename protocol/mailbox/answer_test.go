@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/protocol/protocoltest"
 )
@@ -107,7 +108,7 @@ func answerCases() []protocoltest.Case {
 // A repeated key writes nothing; a different key comes too late. The answer is cleared with its task. If the question is
 // asked again in the same words, it is open again.
 func TestAnswerSettles(t *testing.T) {
-	r := newRoom(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
+	r := newTestProject(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
 	first := answerTo(r.look(), "database", "i1")
 	r.Do(r.apply(first))
 	text := r.Read(devPath)
@@ -145,7 +146,7 @@ func TestAnswerSettles(t *testing.T) {
 // No program locks a mailbox. A program that read it before the answer and rewrites it loses the answer: the question is
 // open again, and the same answer can be given once more. A program that still had the old file open loses nothing.
 func TestAnswerAmongOthers(t *testing.T) {
-	r := newRoom(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
+	r := newTestProject(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
 	c := answerTo(r.look(), "database", "i1")
 	before := r.Read(devPath)
 	held, err := os.OpenFile(r.Path(devPath), os.O_WRONLY, 0)
@@ -182,27 +183,27 @@ func TestAnswerAmongOthers(t *testing.T) {
 func TestAnswerSettledByOthers(t *testing.T) {
 	theirs := `, {"type": "answer", "taskId": "task-001", "text": "mysql", "timestamp": "2026-01-02T05:00:00Z"}`
 	files := file(queuePath, onePending) + file(leadPath, askText) + file(devPath, inboxText)
-	r := newRoom(t, files)
+	r := newTestProject(t, files)
 	c := answerTo(r.look(), "database", "i1")
 	r.rewrite(leadPath, `"2026-01-02T04:04:06Z"}`, `"2026-01-02T04:04:06Z"}`+theirs)
 	if err := r.apply(c); !errors.Is(err, protocol.ErrConflict) || r.Read(devPath) != inboxText {
 		t.Errorf("behind the question: %v", err)
 	}
-	r = newRoom(t, files)
+	r = newTestProject(t, files)
 	c = answerTo(r.look(), "database", "i1")
-	q, err := r.p.asked(c, r.p.mail())
+	q, err := findQuestion(c, r.p.mail())
 	r.Do(err)
 	r.rewrite(devPath, `"x": 1.0}`, `"x": 1.0}`+theirs)
 	text := r.Read(devPath)
-	if err := r.p.deliver(q.in.file[:9]+"to-developer.json", q, answerLetter{Key: "k"}); !errors.Is(err, protocol.ErrConflict) || r.Read(devPath) != text {
+	if err := (writer{r.p.reader}).deliver(q.file[:9]+"to-developer.json", q, answerMessage{Key: "k"}); !errors.Is(err, protocol.ErrConflict) || r.Read(devPath) != text {
 		t.Errorf("in the mailbox: %v", err)
 	}
-	r = newRoom(t, files)
+	r = newTestProject(t, files)
 	r.rewrite(devPath, `"x": 1.0}`, `"x": 1.0}`+strings.Replace(theirs, `"text"`, `"answerKey": "mine", "inReplyTo": "m7", "text"`, 1))
 	if s := r.look(); len(s.Questions) > 0 {
 		t.Errorf("an agent's own words for it: %s", protocoltest.Describe(s))
 	}
-	r = newRoom(t, file(queuePath, onePending)+file(leadPath, strings.Replace(askText, "2026-01-02T04:04:05.678Z", "2099-01-01T00:00:00Z", 1))+file(devPath, inboxText))
+	r = newTestProject(t, file(queuePath, onePending)+file(leadPath, strings.Replace(askText, "2026-01-02T04:04:05.678Z", "2099-01-01T00:00:00Z", 1))+file(devPath, inboxText))
 	r.Do(r.apply(answerTo(r.look(), "database", "i1")))
 	if s := r.look(); len(s.Questions) != 1 {
 		t.Errorf("asked tomorrow: %s", protocoltest.Describe(s))
@@ -220,7 +221,7 @@ func TestAnswerGoesTo(t *testing.T) {
 		{"an unknown agent", "qa_bot", "", "to-tech-lead.json", "messages/to-qa-bot.json"},
 		{"a hostile one", "../../x", "", "to-tech-lead.json", ""},
 	} {
-		r := newRoom(t, file(Base+"/x", ""))
+		r := newTestProject(t, file(Base+"/x", ""))
 		for _, f := range strings.FieldsFunc(c.there, func(r rune) bool { return r == ',' }) {
 			r.Write(Base+"/"+f, `{"messages": []}`)
 		}
@@ -247,7 +248,7 @@ func TestAnswerHostile(t *testing.T) {
 	for name, words := range map[string]string{
 		"quotes": "say \"yes\" \\ \r\n </script> {{now}}", "nul": "a\x00b", "no UTF-8": "caf\xe9", "long": strings.Repeat("é\x00", 1<<19), "line": "a\u2028b",
 	} {
-		r := newRoom(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
+		r := newTestProject(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
 		c := answerTo(r.look(), "database", "i1")
 		c.Answer.Label, c.Answer.Why, c.Answer.By = words, words, words
 		r.Do(r.apply(c))
@@ -259,11 +260,11 @@ func TestAnswerHostile(t *testing.T) {
 		}
 		r.Do(json.Unmarshal([]byte(r.Read(devPath)), &got))
 		m, want := got.Messages[1], strings.ToValidUTF8(words, "�")
-		if m.Decision != m.Rationale || len(words) < maxAnswer && m.Decision != want || utf8.RuneCountInString(m.Decision) > maxAnswer || !strings.HasPrefix(want, strings.TrimSuffix(m.Decision, "…")) {
+		if m.Decision != m.Rationale || len(words) < folder.MaxAnswer && m.Decision != want || utf8.RuneCountInString(m.Decision) > folder.MaxAnswer || !strings.HasPrefix(want, strings.TrimSuffix(m.Decision, "…")) {
 			t.Errorf("%s: %d bytes: %.80q", name, len(m.Decision), m.Decision)
 		}
 	}
-	r := newRoom(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
+	r := newTestProject(t, file(queuePath, onePending)+file(leadPath, askText)+file(devPath, inboxText))
 	for _, words := range []string{"", " \n\x00"} {
 		c := answerTo(r.look(), "database", "i1")
 		if c.Answer.Label = words; r.apply(c) == nil || r.Read(devPath) != inboxText {

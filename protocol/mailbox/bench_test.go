@@ -21,7 +21,7 @@ func longQueue(n int) string {
 // Ten thousand completed tasks must add almost nothing to the cost of a scan by hints.
 func TestHistoryIsFree(t *testing.T) {
 	cost := func(n int) float64 {
-		r := newRoom(t, file(queuePath, longQueue(n))+file(boardPath, boardText)+file(devPath, devText))
+		r := newTestProject(t, file(queuePath, longQueue(n))+file(boardPath, boardText)+file(devPath, devText))
 		look := protocol.Look{Now: r.Now.Add(time.Hour), Since: r.Now, Hints: []string{devPath}}
 		r.see(look)
 		return testing.AllocsPerRun(20, func() { r.see(look) })
@@ -35,7 +35,7 @@ func TestHistoryIsFree(t *testing.T) {
 func BenchmarkHintedLook(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			r := newRoom(b, file(queuePath, longQueue(n))+file(boardPath, boardText)+file(devPath, devText))
+			r := newTestProject(b, file(queuePath, longQueue(n))+file(boardPath, boardText)+file(devPath, devText))
 			look := protocol.Look{Now: r.Now.Add(time.Hour), Since: r.Now, Hints: []string{devPath}}
 			r.see(look)
 			b.ReportAllocs()

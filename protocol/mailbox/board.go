@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -20,7 +21,7 @@ type board struct {
 	startedAt jsonfile.Stated
 	started   time.Time    // what startedAt means
 	sum       jsonfile.Sum // of the orchestrator's entry
-	issues    issues
+	issues    folder.Issues
 }
 
 // role is one agent's entry.
@@ -37,8 +38,8 @@ var roleKeys = [...]struct{ key, name string }{
 }
 
 const (
-	orchestrator = "orchestrator"
-	developer    = "developer"
+	orchestratorName = "orchestrator"
+	developer        = "developer"
 )
 
 func decodeBoard(o jsonfile.Object) board {
@@ -47,17 +48,16 @@ func decodeBoard(o jsonfile.Object) board {
 		if k.key == "teamLead" && o.Has("techLead") || !o.Has(k.key) {
 			continue
 		}
-		entry, ok := o.Object(k.key)
-		if !ok.OK() {
-			b.issues.schema(k.key, k.key+" is not an object")
-			continue
+		if entry, ok := o.Object(k.key); ok.OK() {
+			b.roles = append(b.roles, b.decodeRole(k.key, k.name, entry))
+		} else {
+			b.issues.Schema(k.key, k.key+" is not an object")
 		}
-		b.roles = append(b.roles, b.role(k.key, k.name, entry))
 	}
-	entry, ok := o.Object(orchestrator)
+	entry, ok := o.Object(orchestratorName)
 	b.there = ok.OK()
 	if ok == jsonfile.Wrong {
-		b.issues.schema(orchestrator, "orchestrator is not an object")
+		b.issues.Schema(orchestratorName, "orchestrator is not an object")
 	}
 	b.running, _ = entry.Bool("running")
 	b.startedAt = entry.FirstStated("startedAt")
@@ -65,26 +65,24 @@ func decodeBoard(o jsonfile.Object) board {
 	if n, err := pidOf(entry.Get("pid")); err == nil {
 		b.pid = n
 	} else if b.there {
-		b.issues.schema("orchestrator.pid", "orchestrator.pid is not a process number")
+		b.issues.Schema("orchestrator.pid", "orchestrator.pid is not a process number")
 	}
 	return b
 }
 
-func (b *board) role(key, name string, o jsonfile.Object) role {
-	r := role{name: name, mark: string(jsonfile.SumOf(o.Value().Raw()))}
-	r.status = line(textOf(o, "status"), 40)
+func (b *board) decodeRole(key, name string, o jsonfile.Object) role {
+	r := role{name: name, status: line(textOf(o, "status"), 40), mark: string(jsonfile.SumOf(o.Value().Raw()))}
 	if r.status == "" {
-		b.issues.schema(key+".status", key+".status is missing")
+		b.issues.Schema(key+".status", key+".status is missing")
 	}
-	if at, ok := o.Stated("lastActivity"); ok.OK() {
-		r.stated = at
-	} else if ok == jsonfile.Wrong {
-		b.issues.schema(key+".lastActivity", key+".lastActivity is not a time")
+	at, ok := o.Stated("lastActivity")
+	if r.stated = at; ok == jsonfile.Wrong {
+		b.issues.Schema(key+".lastActivity", key+".lastActivity is not a time")
 	}
 	if task := textOf(o, "currentTask"); plainID(task) {
 		r.task = task
 	} else if task != "" {
-		b.issues.schema(key+".currentTask", key+".currentTask is not a task id")
+		b.issues.Schema(key+".currentTask", key+".currentTask is not a task id")
 	}
 	return r
 }
@@ -111,16 +109,17 @@ const maxPID = 1 << 30
 
 // pidOf reads a pid. It returns 0 for a missing value, null and 0.
 func pidOf(v jsonfile.Value) (int, error) {
-	if n, ok := v.Int(); ok.OK() && n >= 0 && n < maxPID {
-		return int(n), nil
-	}
-	if s, ok := v.Text(); ok.OK() {
-		n, err := strconv.Atoi(strings.TrimSpace(s))
-		if err == nil && n >= 0 && n < maxPID {
-			return n, nil
+	n, ok := v.Int()
+	if s, isText := v.Text(); isText.OK() {
+		k, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
+		if n = k; err == nil {
+			ok = jsonfile.Present
 		}
 	}
-	if k := v.Kind(); k == "missing" || k == "null" {
+	switch {
+	case ok.OK() && n >= 0 && n < maxPID:
+		return int(n), nil
+	case v.Kind() == "missing" || v.Kind() == "null":
 		return 0, nil
 	}
 	return 0, fmt.Errorf("%w: no process number", jsonfile.ErrBad)
@@ -142,22 +141,54 @@ func decodePID(text []byte) (int, error) {
 	return n, nil
 }
 
+// silence records since when a role has shown no sign of life.
+type silence struct {
+	mark  string // its entry in status.json
+	since time.Time
+}
+
+// heard records which roles have shown signs of life: the time that a role states, or any change to its entry.
+func heard(clock *folder.Clock, st status, known map[string]silence) map[string]silence {
+	if len(st.Value.roles) == 0 { // a file that is missing for a moment says nothing about the roles
+		return known
+	}
+	list, written := make(map[string]silence, len(st.Value.roles)), clock.Past(st.Stamp.ModTime())
+	for i := range st.Value.roles {
+		r := &st.Value.roles[i]
+		q, old := known[r.name]
+		if !old || q.mark != r.mark {
+			at := clock.Past(r.at)
+			switch {
+			case old && (r.stated.Zoneless || written.Sub(at) > jsonfile.ClockSlack):
+				at = folder.Later(q.since, written)
+			case old && !at.After(q.since):
+				at = clock.Now
+			case at.IsZero():
+				at = written
+			}
+			q = silence{r.mark, at}
+		}
+		list[r.name] = q
+	}
+	return list
+}
+
 // atWork reports whether a role works under a living orchestrator. Such a role counts as present however silent it is: it
 // is the orchestrator's child, and the orchestrator notices its end.
-func (p *Project) atWork(r *role) bool { return p.chief.lives() && !r.idle() }
+func (v *view) atWork(r *role) bool { return v.orchestrator.lives() && !r.idle() }
 
-// agents returns the roles as agents. Without an orchestrator nothing is expected of them, because they are its children.
-func (p *Project) agents(b *board) []protocol.Agent {
-	var list []protocol.Agent
-	if a, ok := p.chiefAgent(b); ok {
+// agents returns the orchestrator and the roles. Without an orchestrator nothing is expected of the roles, because they
+// are its children.
+func (v *view) agents() (list []protocol.Agent) {
+	if a, ok := v.orchestratorAgent(); ok {
 		list = append(list, a)
 	}
-	for i := range b.roles {
-		r := &b.roles[i]
-		a := protocol.Agent{Name: r.name, Status: r.status, Limit: r.limit(p.opts), Idle: r.idle() || !p.chief.lives(),
-			Beat: protocol.Beat{Mark: r.mark, At: p.past(r.stated.Latest()), Stated: r.stated.At, Zoneless: r.stated.Zoneless}}
-		if p.atWork(r) {
-			a.Presence, a.Evidence = protocol.PresenceHere, p.chief.presence()
+	for i := range v.status.Value.roles {
+		r := &v.status.Value.roles[i]
+		a := protocol.Agent{Name: r.name, Status: r.status, Limit: r.limit(v.opts), Idle: r.idle() || !v.orchestrator.lives(),
+			Beat: protocol.Beat{Mark: r.mark, At: v.Past(r.stated.Latest()), Stated: r.stated.At, Zoneless: r.stated.Zoneless}}
+		if v.atWork(r) {
+			a.Presence, a.Evidence = protocol.PresenceHere, v.orchestrator.presence()
 		}
 		if word := strings.ToLower(r.status); word == "error" || word == "failed" {
 			a.Failed, a.Complaint = true, "its status is "+word

@@ -11,12 +11,12 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-func (r *room) boot(agent string) error {
+func (r *testProject) boot(agent string) error {
 	return r.p.Prepare(r.T.Context(), protocol.Boot{Agent: agent, Now: r.Now})
 }
 
 // files returns the text of every file below the protocol's folder.
-func (r *room) files() map[string]string {
+func (r *testProject) files() map[string]string {
 	all := map[string]string{}
 	err := filepath.WalkDir(r.Path(Base), func(p string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -34,7 +34,7 @@ func (r *room) files() map[string]string {
 
 // Protocol 003, File Locations: boot creates the program's files, and the next scan finds no defect in them.
 func TestBoot(t *testing.T) {
-	r := newRoom(t, "")
+	r := newTestProject(t, "")
 	if Detect(r.Dir) {
 		t.Fatal("detected before boot")
 	}
@@ -82,7 +82,7 @@ func TestBoot(t *testing.T) {
 // Existing files stay the same byte for byte. In a project with the document's layout, the missing files are created in
 // that layout.
 func TestBootMerges(t *testing.T) {
-	r := newRoom(t, file(Base+"/tasks/queue.json", queueText)+file(Base+"/tasks/messages/to-developer.json", "half a docu"))
+	r := newTestProject(t, file(Base+"/tasks/queue.json", queueText)+file(Base+"/tasks/messages/to-developer.json", "half a docu"))
 	r.Do(r.boot("developer"))
 	got := r.files()
 	if got[Base+"/tasks/queue.json"] != queueText || got[Base+"/tasks/messages/to-developer.json"] != "half a docu" {
@@ -99,7 +99,7 @@ func TestBootMerges(t *testing.T) {
 }
 
 func TestBootRefusesStrangers(t *testing.T) {
-	r := newRoom(t, "")
+	r := newTestProject(t, "")
 	for _, name := range []string{"codex", "", "../x", "Developer\n"} {
 		if err := r.boot(name); err == nil || !strings.Contains(err.Error(), "tech-lead") {
 			t.Errorf("%q: %v", name, err)

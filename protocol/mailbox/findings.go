@@ -2,10 +2,13 @@ package mailbox
 
 import (
 	"fmt"
-	"strconv"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // The codes of findings, in addition to "schema", "type" and "duplicate":
@@ -28,143 +31,135 @@ func about(kind protocol.Kind, id string) protocol.Subject {
 	return protocol.Subject{Kind: kind, ID: id}
 }
 
+func finding(s protocol.Subject, code, field string, severity protocol.Severity, format string, args ...any) protocol.Finding {
+	return protocol.Finding{Subject: s, Code: code, Field: field, Severity: severity, Text: fmt.Sprintf(format, args...)}
+}
+
 // findings lists all defects: the orchestrator's first, then those of tasks, messages and files.
-func (p *Project) findings(tasks []protocol.Task, shown []*record, mail []located, b *board, boardFile string) []protocol.Finding {
-	list := append(p.chiefFindings(b), p.overLimit(b)...)
+func (v *view) findings(tasks []protocol.Task) []protocol.Finding {
+	list := append(v.orchestratorFindings(), v.overLimit()...)
 	for i := range list {
-		list[i].Path = boardFile // this file states which processes and roles are at work
+		list[i].Path = v.status.file // this file states which processes and roles are at work
 	}
 	for i := range tasks {
-		list = append(list, p.taskFindings(&tasks[i], shown[i])...)
+		list = append(list, v.taskFindings(&tasks[i], v.shown[i])...)
 	}
-	list = append(list, p.letterFindings(mail, shown)...)
-	list = append(list, p.misplaced(mail)...)
-	open := map[string]bool{}
-	for _, r := range shown {
-		open[r.id] = r.status != completed && r.status != rejected
-	}
-	list = append(list, p.unread(mail, open)...)
-	list = append(list, fileFindings(p.living().queueFile(), p.living().queue.Value.issues)...)
-	return append(list, fileFindings(boardFile, b.issues)...)
+	return slices.Concat(list, v.messageFindings(), v.misplaced(), v.unread(), fileIssues(v.used.queueFile(), v.queue.issues),
+		fileIssues(v.status.file, v.status.Value.issues))
 }
 
-func fileFindings(file string, l issues) (list []protocol.Finding) {
-	for _, i := range l {
-		list = append(list, protocol.Finding{Subject: about(protocol.KindProject, file), Code: i.code, Field: i.field, Severity: i.severity, Text: i.text})
+func fileIssues(file string, issues folder.Issues) (list []protocol.Finding) {
+	for _, i := range issues {
+		list = append(list, i.About(about(protocol.KindProject, file)))
 	}
 	return list
 }
 
-func (p *Project) chiefFindings(b *board) (list []protocol.Finding) {
-	c, subject := &p.chief, about(protocol.KindAgent, orchestrator)
-	if c.verdict == gone && b.running && !p.signedOff(c, b) {
-		list = append(list, protocol.Finding{Subject: subject, Code: "running", Field: "orchestrator.running", Severity: protocol.Medium,
-			Text: "status.json says that the orchestrator runs, but " + c.evidence})
+func (v *view) orchestratorFindings() (list []protocol.Finding) {
+	o, b, subject := v.orchestrator, &v.status.Value, about(protocol.KindAgent, orchestratorName)
+	if o.verdict == gone && b.running && !o.signedOff(b) {
+		list = append(list, finding(subject, "running", "orchestrator.running", protocol.Medium,
+			"status.json says that the orchestrator runs, but %s", o.evidence))
 	}
-	if n := len(c.children); n > 0 {
-		var who []string
-		for _, k := range c.children[:min(n, 5)] {
-			who = append(who, fmt.Sprintf("%d (%s)", k.PID, line(k.Name, 20)))
+	if n := len(o.children); n > 0 {
+		var names []string
+		for _, k := range o.children[:min(n, 5)] {
+			names = append(names, fmt.Sprintf("%d (%s)", k.PID, line(k.Name, 20)))
 		}
 		if n > 5 {
-			who = append(who, "and "+strconv.Itoa(n-5)+" more")
+			names = append(names, fmt.Sprintf("and %d more", n-5))
 		}
-		list = append(list, protocol.Finding{Subject: subject, Code: "orphans", Severity: protocol.High,
-			Text: fmt.Sprintf("the orchestrator (pid %d) is gone, and left running in this project: %s", c.pid, strings.Join(who, ", "))})
+		list = append(list, finding(subject, "orphans", "", protocol.High,
+			"the orchestrator (pid %d) is gone, and left running in this project: %s", o.pid, strings.Join(names, ", ")))
 	}
 	return list
 }
 
-func (p *Project) taskFindings(t *protocol.Task, r *record) (list []protocol.Finding) {
-	add := func(code, field string, severity protocol.Severity, text string) {
-		list = append(list, protocol.Finding{Subject: about(protocol.KindTask, r.id), Code: code, Field: field, Severity: severity, Text: text})
+// overLimit lists the roles that work for a living orchestrator and have been silent for longer than allowed. Silence does
+// not prove a role dead. Time before the orchestrator was running is not counted.
+func (v *view) overLimit() (list []protocol.Finding) {
+	for i := range v.status.Value.roles {
+		r := &v.status.Value.roles[i]
+		limit := r.limit(v.opts)
+		since := folder.Later(v.silences[r.name].since, v.Past(v.orchestrator.by))
+		if v.atWork(r) && limit > 0 && !v.Wait(since.Add(limit)) {
+			list = append(list, finding(about(protocol.KindAgent, r.name), "over_limit", "lastActivity", protocol.High,
+				"%s has been silent at its work since %s; its limit is %s", r.name, jsonfile.FormatTime(since), minutes(limit)))
+		}
+	}
+	return list
+}
+
+func (v *view) taskFindings(t *protocol.Task, r *record) (list []protocol.Finding) {
+	add := func(code, field string, severity protocol.Severity, format string, args ...any) *protocol.Finding {
+		list = append(list, finding(about(protocol.KindTask, r.id), code, field, severity, format, args...))
+		return &list[len(list)-1]
 	}
 	if t.Lost != "" {
 		// Only a finding: if steward may not repair it, the lost task itself becomes an incident.
-		add("stuck", "status", protocol.Medium, fmt.Sprintf("%s is %s, but %s", r.id, r.status, t.Lost))
+		add("stuck", "status", protocol.Medium, "%s is %s, but %s", r.id, r.status, t.Lost)
 	}
-	if k := p.history.tracks[r.id]; k != nil && k.illegal != "" {
-		add("transition", "status", protocol.Medium, fmt.Sprintf("%s went %s, a step that the protocol does not know", r.id, k.illegal))
+	if k := v.history.tracks[r.id]; k != nil && k.illegal != "" {
+		add("transition", "status", protocol.Medium, "%s went %s, a step that the protocol does not know", r.id, k.illegal)
 	}
-	list = append(list, p.rejectionFindings(r)...)
-	if p.unreviewed(r) {
-		add("review", "status", protocol.Low, fmt.Sprintf("%s waits for its review, and no orchestrator lives", r.id))
+	// The finding of a first rejection ends when the task is taken up again. From the second rejection on, the finding stays
+	// until the task is completed, and a user decides (protocol 003, Review Failures).
+	switch n := v.rejections(r); {
+	case n > 1 && r.status != completed:
+		f := add("rejected_again", "status", protocol.High, "%s was rejected %d times%s", r.id, n, because(", the last time because: ", r.reason))
+		f.Call, f.Settle = true, "Taken care of"
+	case r.status == rejected:
+		add("rejected", "status", protocol.Medium, "%s was rejected%s", r.id, because(": ", r.reason)).Call = true
+	}
+	if r.status == awaitingReview && v.opts.Review > 0 && !v.orchestrator.lives() && !v.Wait(v.since(r).Add(v.opts.Review)) {
+		add("review", "status", protocol.Low, "%s waits for its review, and no orchestrator lives", r.id)
 	}
 	if !states[r.status] {
-		add("status", "status", protocol.Medium, fmt.Sprintf("%s has the status %q, which the protocol does not know", r.id, r.status))
+		add("status", "status", protocol.Medium, "%s has the status %q, which the protocol does not know", r.id, r.status)
 	}
 	if r.status == rejected && r.reason == "" {
-		add("schema", "rejectionReason", protocol.Medium, r.id+" was rejected, and rejectionReason is missing")
+		add(folder.CodeSchema, "rejectionReason", protocol.Medium, "%s was rejected, and rejectionReason is missing", r.id)
 	}
 	return list
 }
 
-// unreviewed reports whether a task has awaited its review for longer than a review takes, and no orchestrator lives.
-func (p *Project) unreviewed(r *record) bool {
-	if r.status != awaitingReview || p.opts.Review <= 0 || p.chief.lives() {
-		return false
+func because(words, reason string) string {
+	if reason == "" {
+		return ""
 	}
-	due := p.sinceOf(r).Add(p.opts.Review)
-	if p.Now.Before(due) {
-		p.Patience.RetryAt(due)
-	}
-	return !p.Now.Before(due)
+	return words + reason
 }
 
-// rejectionFindings reports a rejection (protocol 003, Review Failures). The finding of a first rejection ends when the
-// task is taken up again. From the second rejection on, the finding stays until the task is completed, and a user decides.
-func (p *Project) rejectionFindings(r *record) []protocol.Finding {
-	f := protocol.Finding{Subject: about(protocol.KindTask, r.id), Field: "status", Call: true}
-	switch n := p.rejections(r); {
-	case n > 1 && r.status != completed:
-		f.Code, f.Severity, f.Settle = "rejected_again", protocol.High, "Taken care of"
-		f.Text = fmt.Sprintf("%s was rejected %d times", r.id, n)
-		if r.reason != "" {
-			f.Text += ", the last time because: " + r.reason
-		}
-	case r.status == rejected:
-		f.Code, f.Severity = "rejected", protocol.Medium
-		f.Text = r.id + " was rejected"
-		if r.reason != "" {
-			f.Text += ": " + r.reason
-		}
-	default:
-		return nil
+// messageFindings lists the defects of messages, and the build findings of the newest report about each task.
+func (v *view) messageFindings() (list []protocol.Finding) {
+	newest, approved := map[string]*message{}, map[string]bool{}
+	for _, r := range v.shown {
+		approved[r.id] = r.status == completed
 	}
-	return []protocol.Finding{f}
-}
-
-// letterFindings lists the defects of messages, and the build findings of the newest report about each task.
-func (p *Project) letterFindings(mail []located, shown []*record) (list []protocol.Finding) {
-	newest, status := map[string]*message{}, map[string]string{}
-	for _, r := range shown {
-		status[r.id] = r.status
-	}
-	for _, m := range mail {
-		for i := range m.box.Value.letters {
-			l := &m.box.Value.letters[i]
-			if old := newest[l.task]; l.build != nil && (old == nil || !l.at.Before(old.at)) {
-				newest[l.task] = l
-			}
+	for _, l := range allMessages(v.mail) {
+		if old := newest[l.task]; l.build != nil && (old == nil || !l.at.Before(old.at)) {
+			newest[l.task] = l
 		}
 	}
-	for _, m := range mail {
-		list = append(list, fileFindings(m.file, m.box.Value.issues)...)
+	for _, m := range v.mail {
+		list = append(list, fileIssues(m.file, m.issues)...)
 		n := 0
-		for i := range m.box.Value.letters {
-			l := &m.box.Value.letters[i]
+		for i := range m.messages {
+			l := &m.messages[i]
 			subject := about(protocol.KindProject, m.file)
 			if l.task != "" {
 				subject = about(protocol.KindTask, l.task)
 			}
 			for _, i := range l.issues {
-				if n++; n <= maxIssues {
-					list = append(list, protocol.Finding{Subject: subject, Code: i.code, Field: i.field, Severity: i.severity, Text: m.name + ": " + i.text, Path: m.file})
+				if n++; n <= folder.MaxIssues {
+					f := i.About(subject)
+					f.Text, f.Path = m.name+": "+f.Text, m.file
+					list = append(list, f)
 				}
 			}
 			if l.build != nil && newest[l.task] == l {
-				for _, f := range l.buildFindings(subject, status[l.task] == completed) {
-					f.Path = m.file
+				if f, ok := l.build.finding(approved[l.task]); ok {
+					f.Subject, f.Path = subject, m.file
 					list = append(list, f)
 				}
 			}
@@ -173,56 +168,50 @@ func (p *Project) letterFindings(mail []located, shown []*record) (list []protoc
 	return list
 }
 
-// buildFindings judges a report's build (protocol 003, Build Failures and Missing Instructions). A failed build whose task
-// was approved anyway is no longer of high severity.
-func (l *message) buildFindings(subject protocol.Subject, approved bool) (list []protocol.Finding) {
-	b := l.build
-	add := func(code string, severity protocol.Severity, text string) {
-		if approved && severity == protocol.High {
-			severity = protocol.Medium
-		}
-		list = append(list, protocol.Finding{Subject: subject, Code: code, Field: "buildResult.status", Severity: severity, Text: text})
+// misplaced lists the messages and tasks in the layout that is not in use, where no program reads them.
+func (v *view) misplaced() (list []protocol.Finding) {
+	severity := protocol.High
+	if !v.used.queue.There {
+		severity = protocol.Medium
 	}
-	switch {
-	case b.missesInstructions():
-		add("instructions", protocol.Medium, "the developer could not find its instructions: "+b.summary)
-	case b.status == buildNotVerified:
-		add("build", protocol.Medium, "the build was not run: "+b.said(b.summary))
-	case b.status == buildFailed:
-		add("build", protocol.High, fmt.Sprintf("the build failed with %d errors: %s", b.errors, b.said(b.output)))
-	case b.status == buildSuccess && b.errors > 0:
-		add("build", protocol.Medium, fmt.Sprintf("the build is called a success with %d errors: %s", b.errors, b.said(b.output)))
+	for _, m := range v.mail {
+		if n := len(m.messages); !m.used && n > 0 {
+			list = append(list, finding(about(protocol.KindProject, m.file), "misplaced", "messages", severity,
+				"%s in %s, which no program reads: the messages in use are in %s", lie(n, "message"), m.file, v.used.mailDir()))
+		}
+	}
+	if n, file := len(v.other.queue.Value.tasks), v.other.queueFile(); n > 0 {
+		list = append(list, finding(about(protocol.KindProject, file), "misplaced", "tasks", protocol.Medium,
+			"%s in %s, which no program reads: the queue in use is %s", lie(n, "open task"), file, v.used.queueFile()))
 	}
 	return list
 }
 
-// said returns the report's text, or else the command that the report names.
-func (b *build) said(words string) string {
-	switch {
-	case words != "":
-		return words
-	case b.command != "":
-		return b.command
-	}
-	return "it does not say more"
-}
+// readWithin is how long a message may stay unread.
+const readWithin = 10 * time.Minute
 
-// misplaced lists the messages and tasks in the layout that is not in use, where no program reads them.
-func (p *Project) misplaced(mail []located) (list []protocol.Finding) {
-	alive := p.living()
-	severity := protocol.High
-	if !alive.queue.There {
-		severity = protocol.Medium
+// unread lists the mailboxes in use with unread messages (protocol 003, Reading Messages: "Update lastRead timestamp"). It
+// uses the file's own age, because agents invent timestamps. The program writes null for lastRead and never updates it, so
+// null says nothing while its orchestrator lives.
+func (v *view) unread() (list []protocol.Finding) {
+	open := map[string]bool{"": true}
+	for _, r := range v.shown {
+		open[r.id] = r.status != completed && r.status != rejected
 	}
-	for _, m := range mail {
-		if n := len(m.box.Value.letters); !m.living && n > 0 {
-			list = append(list, protocol.Finding{Subject: about(protocol.KindProject, m.file), Code: "misplaced", Field: "messages", Severity: severity,
-				Text: fmt.Sprintf("%s in %s, where nobody reads: the messages in use are in %s", lie(n, "message"), m.file, alive.mailDir())})
+	for _, m := range v.mail {
+		if !m.used || m.lastRead.At.IsZero() && v.orchestrator.lives() {
+			continue
 		}
-	}
-	if o := p.other(alive); len(o.queue.Value.tasks) > 0 {
-		list = append(list, protocol.Finding{Subject: about(protocol.KindProject, o.queueFile()), Code: "misplaced", Field: "tasks", Severity: protocol.Medium,
-			Text: fmt.Sprintf("%s in %s, where nobody reads: the queue in use is %s", lie(len(o.queue.Value.tasks), "open task"), o.queueFile(), alive.queueFile())})
+		n := 0
+		for i := range m.messages {
+			if l := &m.messages[i]; !m.readBy(l) && open[l.task] {
+				n++
+			}
+		}
+		if n > 0 && !v.Wait(v.Past(m.stamp.ModTime()).Add(readWithin)) {
+			list = append(list, finding(about(protocol.KindProject, m.file), "unread", "lastRead", protocol.Medium,
+				"%s in %s for over %s, and lastRead does not show that it was read", lie(n, "message"), m.file, minutes(readWithin)))
+		}
 	}
 	return list
 }
@@ -233,4 +222,12 @@ func lie(n int, what string) string {
 		return "1 " + what + " lies"
 	}
 	return fmt.Sprintf("%d %ss lie", n, what)
+}
+
+// minutes formats a limit for display.
+func minutes(d time.Duration) string {
+	if d%time.Minute == 0 {
+		return fmt.Sprintf("%d min", d/time.Minute)
+	}
+	return d.String()
 }

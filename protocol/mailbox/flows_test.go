@@ -21,7 +21,7 @@ func oneTask(status, more string) string {
 const oneDone = `{"version": "1", "tasks": [], "completed": [{"id": "task-001", "status": "completed", "createdAt": "{{now-1h}}", "updatedAt": "{{now}}"}]}` + "\n"
 
 // put writes the queue a minute later, and scans.
-func (r *room) put(text string) *protocol.Snapshot {
+func (r *testProject) put(text string) *protocol.Snapshot {
 	r.Now = r.Now.Add(time.Minute)
 	r.Write(queuePath, text)
 	return r.pass(0)
@@ -39,7 +39,7 @@ func TestTransitions(t *testing.T) {
 			if from == to {
 				continue
 			}
-			r := newRoom(t, file(queuePath, texts[from]))
+			r := newTestProject(t, file(queuePath, texts[from]))
 			first := r.pass(0)
 			s := r.put(texts[to])
 			stands := map[string]string{rejected: "rejected medium"}
@@ -56,7 +56,7 @@ func TestTransitions(t *testing.T) {
 
 // The whole history of a task, with two rejections; the measures show how long reviews take.
 func TestWayOfATask(t *testing.T) {
-	r := newRoom(t, file(queuePath, oneTask(pending, "")))
+	r := newTestProject(t, file(queuePath, oneTask(pending, "")))
 	r.pass(0)
 	reason := `, "rejectionReason": "no tests"`
 	for _, step := range []struct{ status, want string }{
@@ -92,7 +92,7 @@ func TestWayOfATask(t *testing.T) {
 // Protocol 003, Review Failures: a task is rejected, requeued by steward, and rejected again. The user is told of the
 // second rejection, even if steward was restarted in between.
 func TestRejectedTwiceAcrossARestart(t *testing.T) {
-	r := newRoom(t, file(queuePath, oneTask(rejected, `, "rejectionReason": "no tests"`)))
+	r := newTestProject(t, file(queuePath, oneTask(rejected, `, "rejectionReason": "no tests"`)))
 	s := r.pass(0)
 	k := taskOf(t, s, "task-001")
 	if k.Outcome == nil || k.Outcome.Failures[0] != (protocol.Failure{Code: "REJECTED", Message: "no tests", Severity: "error"}) || !k.Requeue || !k.Foreign {
@@ -120,10 +120,10 @@ func TestRejectedTwiceAcrossARestart(t *testing.T) {
 func TestRepair(t *testing.T) {
 	for name, now := range map[string]string{"still pending": oneTask(pending, ""), "taken again": oneTask(inProgress, "")} {
 		t.Run(name, func(t *testing.T) {
-			r := newRoom(t, file(queuePath, oneTask(rejected, "")))
+			r := newTestProject(t, file(queuePath, oneTask(rejected, "")))
 			c := requeueChange(taskOf(t, r.pass(0), "task-001"))
 			r.Do(r.p.Root.MkdirAll(attemptsDir, 0o755))
-			r.Do(r.p.ledger.Enter(r.p.Root, c, r.Now))
+			r.Do(r.p.attempts.Enter(r.p.Root, c, r.Now))
 			s := r.put(now)
 			k := taskOf(t, s, "task-001")
 			if len(k.Attempts) != 1 || k.Attempts[0].Committed {
@@ -142,7 +142,7 @@ func TestRepair(t *testing.T) {
 // Protocol 003, Task State Transitions: a task in progress goes back through a rejection, which leaves its reason in the
 // task, and a reset. The queue stays consistent. A task that awaits its review stays, however long it waits.
 func TestReset(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	s := r.pass(time.Second)
 	now := r.Now.UTC().Format(time.RFC3339)
 	want := strings.NewReplacer(`"current": "task-001", "lastUpdated": "2026-01-02T04:04:05.000Z"`, `"current": null, "lastUpdated": "`+now+`"`,
@@ -175,7 +175,7 @@ func TestUnread(t *testing.T) {
 	letter := func(read string) string {
 		return `{"messages": [{"type": "task_assignment", "taskId": "task-001", "timestamp": "2026-01-02T03:04:05Z"}], "lastRead": ` + read + "}\n"
 	}
-	r := newRoom(t, file(queuePath, oneTask(inProgress, ""))+file(devPath, letter("null")))
+	r := newTestProject(t, file(queuePath, oneTask(inProgress, ""))+file(devPath, letter("null")))
 	r.Now = time.Now()
 	codes := func(s *protocol.Snapshot) string { return protocoltest.Codes(s, "messages/to-developer.json") }
 	s := r.pass(9 * time.Minute)
@@ -196,7 +196,7 @@ func TestUnread(t *testing.T) {
 // Work is lost after no agent has been active for as long as a developer may be silent, and the adapter requests a scan at
 // that time.
 func TestLostAtItsTime(t *testing.T) {
-	r := newRoom(t, file(queuePath, oneTask(inProgress, "")))
+	r := newTestProject(t, file(queuePath, oneTask(inProgress, "")))
 	s := r.pass(0)
 	due := r.Now.Add(15 * time.Minute)
 	if k := taskOf(t, s, "task-001"); k.Lost != "" || s.Again.Before(due.Add(-2*time.Second)) || s.Again.After(due) {
@@ -222,7 +222,7 @@ func TestLostAtItsTime(t *testing.T) {
 // the other.
 func TestClearing(t *testing.T) {
 	letters := `{"messages": [{"type": "task_assignment", "taskId": "task-001"}, {"type": "task_assignment", "taskId": "task-002"}, {"type": "x", "taskId": "task-001"}], "lastRead": null}` + "\n"
-	r := newRoom(t, file(queuePath, oneTask(awaitingReview, ""))+file(devPath, letters)+file(leadPath, letters))
+	r := newTestProject(t, file(queuePath, oneTask(awaitingReview, ""))+file(devPath, letters)+file(leadPath, letters))
 	r.pass(0)
 	s := r.put(oneDone)
 	if k := taskOf(t, s, "task-001"); k.Late != nil || s.Again.IsZero() || s.Again.After(r.Now.Add(clearAfter)) {
@@ -265,7 +265,7 @@ func TestLateWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			two := strings.Replace(oneTask(inProgress, ""), "}]", `}, {"id": "task-002", "status": "pending"}]`, 1)
-			r := newRoom(t, file(queuePath, strings.Replace(two, "{{now}}", "{{now-1h}}", 1)))
+			r := newTestProject(t, file(queuePath, strings.Replace(two, "{{now}}", "{{now-1h}}", 1)))
 			k := taskOf(t, r.pass(0), "task-001")
 			client, err := os.OpenFile(r.Path(queuePath), os.O_RDWR, 0)
 			r.Do(err)
@@ -290,7 +290,7 @@ func TestLateWrite(t *testing.T) {
 
 // If another program has written to the new file since, that write is the newest: a late write to the old file is dropped.
 func TestLateWriteAfterANewerOne(t *testing.T) {
-	r := newRoom(t, file(queuePath, strings.Replace(oneTask(inProgress, ""), "{{now}}", "{{now-1h}}", 1)))
+	r := newTestProject(t, file(queuePath, strings.Replace(oneTask(inProgress, ""), "{{now}}", "{{now-1h}}", 1)))
 	k := taskOf(t, r.pass(0), "task-001")
 	client, err := os.OpenFile(r.Path(queuePath), os.O_RDWR, 0)
 	r.Do(err)
@@ -307,12 +307,12 @@ func TestLateWriteAfterANewerOne(t *testing.T) {
 
 // Nothing is corrected if no file names a process, because an operator may be running the orchestrator by hand.
 func TestRunningWithoutANumber(t *testing.T) {
-	r := newRoom(t, file(boardPath, strings.Replace(boardText, "4999999", "null", 1)))
-	a, _ := r.look().Agent(orchestrator)
+	r := newTestProject(t, file(boardPath, strings.Replace(boardText, "4999999", "null", 1)))
+	a, _ := r.look().Agent(orchestratorName)
 	if a.Presence != protocol.PresenceUnproved || !a.Idle || a.Ref != (protocol.Ref{}) {
 		t.Errorf("%+v", a)
 	}
-	c := protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestrator), Status: "error", Ref: protocol.Ref{Sum: string(r.p.sites[0].board.Value.sum)}}
+	c := protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestratorName), Status: "error", Ref: protocol.Ref{Sum: string(r.p.layouts[0].board.Value.sum)}}
 	if err := r.apply(c); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("mark: %v", err)
 	}
@@ -336,7 +336,7 @@ func stateOf(t *testing.T, s *protocol.Snapshot, id string) string {
 // A question is open until it is answered or cleared; at first it waits for the lead.
 func TestPleaComesAndGoes(t *testing.T) {
 	ask := `{"messages": [{"type": "question", "taskId": "task-001", "question": "Which database?", "options": ["a", "b"], "timestamp": "{{now}}"}], "lastRead": null}` + "\n"
-	r := newRoom(t, file(queuePath, oneTask(inProgress, ""))+file(leadPath, ask))
+	r := newTestProject(t, file(queuePath, oneTask(inProgress, ""))+file(leadPath, ask))
 	s := r.pass(0)
 	if len(s.Questions) != 1 || s.Questions[0].Blocking || s.Questions[0].Agent != developer || s.Questions[0].Due.Sub(r.Now).Round(time.Minute) != 5*time.Minute {
 		t.Fatalf("%+v", s.Questions)
@@ -362,7 +362,7 @@ func TestPleaComesAndGoes(t *testing.T) {
 
 // A task that ended before Since is not listed, unless its messages remain to be cleared.
 func TestSince(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	for since, want := range map[time.Duration]string{0: "task-000", -time.Hour: "task-000", time.Hour: ""} {
 		if since == time.Hour {
 			r.Write(devPath, `{"messages": [], "lastRead": null}`)
@@ -389,7 +389,7 @@ func TestSince(t *testing.T) {
 
 // A task that is completed between two scans is listed, even if its entry has no time of its end.
 func TestCompletedWithoutATime(t *testing.T) {
-	r := newRoom(t, file(queuePath, `{"tasks": [{"id": "task-001", "status": "awaiting_review", "createdAt": "2026-01-02T03:04:05Z"}], "completed": []}`+"\n"))
+	r := newTestProject(t, file(queuePath, `{"tasks": [{"id": "task-001", "status": "awaiting_review", "createdAt": "2026-01-02T03:04:05Z"}], "completed": []}`+"\n"))
 	since := r.Now
 	r.pass(0)
 	r.Write(queuePath, `{"tasks": [], "completed": [{"id": "task-001", "createdAt": "2026-01-02T03:04:05Z"}, {"id": "task-000", "createdAt": "2026-01-02T03:04:05Z"}]}`+"\n")
@@ -404,7 +404,7 @@ func TestCompletedWithoutATime(t *testing.T) {
 
 // Scans by hints, scans without hints and full scans show the same.
 func TestHintsSeeWhatFullLooksSee(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	for i, do := range []func(){
 		func() {}, func() { r.rewrite(queuePath, `"awaiting_review"`, `"completed"`) }, func() { r.rewrite(boardPath, `"implementing"`, `"idle"`) },
 		func() { r.rewrite(devPath, `"MVC"`, `null`) }, func() { r.Do(os.Remove(r.Path(devPath))) }, func() { r.Do(os.Remove(r.Path(queuePath))) },

@@ -8,12 +8,13 @@ import (
 	"unicode"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // fuzzDocument checks what a decoder must do for any input: not panic, return the same result twice, and produce one-line
 // findings that are not empty.
-func fuzzDocument[T any](f *testing.F, decode func(jsonfile.Object) T, check func(*testing.T, T) []issues, seeds ...string) {
+func fuzzDocument[T any](f *testing.F, decode func(jsonfile.Object) T, check func(*testing.T, T) []folder.Issues, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 		f.Add([]byte(strings.NewReplacer("null", "1e999", "true", "null", "[]", `[null,{"a":[]},"x"]`, "{}", "[]", `"web"`, "7").Replace(s)))
@@ -29,11 +30,11 @@ func fuzzDocument[T any](f *testing.F, decode func(jsonfile.Object) T, check fun
 			t.Error("decoded twice, it is not the same")
 		}
 		for _, l := range check(t, v) {
-			if len(l) > maxIssues+1 {
+			if len(l) > folder.MaxIssues+1 {
 				t.Errorf("%d findings", len(l))
 			}
 			for _, i := range l {
-				if i.code == "" || i.text == "" || !oneLine(i.text) || !oneLine(i.field) || len(i.field) > 130 {
+				if i.Code == "" || i.Text == "" || !oneLine(i.Text) || !oneLine(i.Field) || len([]rune(i.Field)) > 120 {
 					t.Errorf("finding %+q", i)
 				}
 			}
@@ -44,10 +45,10 @@ func fuzzDocument[T any](f *testing.F, decode func(jsonfile.Object) T, check fun
 func oneLine(s string) bool { return !strings.ContainsFunc(s, unicode.IsControl) }
 
 func FuzzQueue(f *testing.F) {
-	fuzzDocument(f, decodeQueue, func(t *testing.T, q queue) []issues {
+	fuzzDocument(f, decodeQueue, func(t *testing.T, q queue) []folder.Issues {
 		seen := map[string]bool{}
 		for _, r := range append(append([]record{}, q.tasks...), q.done...) {
-			if !plainID(r.id) || seen[r.id] || !oneLine(r.status+r.title+r.reason+r.kind) || len(r.title) > 204 || len(r.reason) > 504 || r.rejections < 0 ||
+			if !plainID(r.id) || seen[r.id] || !oneLine(r.status+r.title+r.reason+r.kind) || len([]rune(r.title)) > 200 || len([]rune(r.reason)) > 500 || r.rejections < 0 ||
 				r.priority < protocol.PriorityLow || r.priority > protocol.PriorityCritical {
 				t.Errorf("%+v", r)
 			}
@@ -58,15 +59,15 @@ func FuzzQueue(f *testing.F) {
 				t.Error("not the newest first")
 			}
 		}
-		if len(q.strange) > maxIssues || len(q.byID) != len(q.done) {
+		if len(q.strange) > folder.MaxIssues || len(q.byID) != len(q.done) {
 			t.Errorf("%d strange ids, %d of %d known", len(q.strange), len(q.byID), len(q.done))
 		}
-		return []issues{q.issues}
+		return []folder.Issues{q.issues}
 	}, queueText, `{"tasks":{},"completed":7}`, `{"tasks":[{"id":"a\u0000b","status":"\n"},{"id":"x","rejectionCount":-1e300,"priority":"p1","title":"`+strings.Repeat("é", 400)+`"}]}`)
 }
 
 func FuzzBoard(f *testing.F) {
-	fuzzDocument(f, decodeBoard, func(t *testing.T, b board) []issues {
+	fuzzDocument(f, decodeBoard, func(t *testing.T, b board) []folder.Issues {
 		if b.pid < 0 || b.pid >= maxPID || len(b.roles) > 4 {
 			t.Errorf("%+v", b)
 		}
@@ -75,27 +76,27 @@ func FuzzBoard(f *testing.F) {
 				t.Errorf("%+v", r)
 			}
 		}
-		return []issues{b.issues}
+		return []folder.Issues{b.issues}
 	}, boardText, `{"orchestrator":{"pid":"12","running":1},"teamLead":{},"techLead":[],"developer":{"status":"\u001b[31m","currentTask":"a/b"}}`)
 }
 
 func FuzzMailbox(f *testing.F) {
-	fuzzDocument(f, decodeMailbox, func(t *testing.T, m mailbox) []issues {
-		all := []issues{m.issues}
-		for _, l := range m.letters {
+	fuzzDocument(f, decodeMailbox, func(t *testing.T, m mailbox) []folder.Issues {
+		all := []folder.Issues{m.issues}
+		for _, l := range m.messages {
 			if l.task != "" && !plainID(l.task) || !oneLine(l.kind+l.from) {
 				t.Errorf("%+v", l)
 			}
 			if l.build != nil && (l.build.errors < 0 || !oneLine(l.build.status+l.build.command+l.build.output+l.build.summary)) {
 				t.Errorf("%+v", l.build)
 			}
-			if c := l.plea; c != nil && (c.text == "" || !oneLine(c.text) || len(c.options) > 20 || c.severity.Rank() == 0) {
+			if c := l.question; c != nil && (c.text == "" || !oneLine(c.text) || len(c.options) > 20 || c.severity.Rank() == 0) {
 				t.Errorf("%+v", c)
 			}
 			all = append(all, l.issues)
 		}
-		if len(m.letters) > maxLetters {
-			t.Errorf("%d messages", len(m.letters))
+		if len(m.messages) > maxMessages {
+			t.Errorf("%d messages", len(m.messages))
 		}
 		return all
 	}, devText, `{"messages":[{"type":"completion_report","taskId":"a","platform":"web","status":"x","buildResult":{"status":"failed","errors":-1}}],"lastRead":null}`,
@@ -121,7 +122,7 @@ func FuzzRemoval(f *testing.F) {
 	f.Add([]byte(`{"messages":[{"taskId":"a"},{"taskId":"b"},{"taskId":"a"}]}`), "a")
 	f.Fuzz(func(t *testing.T, b []byte, id string) {
 		was, err := jsonfile.Parse(b)
-		sets := letterRemovals(was, id)
+		sets := messageRemovals(was, id)
 		if err != nil || len(sets) == 0 {
 			return
 		}
@@ -130,7 +131,7 @@ func FuzzRemoval(f *testing.F) {
 			t.Fatal(err)
 		}
 		is, err := jsonfile.Parse(doc)
-		if again := letterRemovals(is, id); err != nil || len(again) > 0 {
+		if again := messageRemovals(is, id); err != nil || len(again) > 0 {
 			t.Errorf("%d are left, %v", len(again), err)
 		}
 		before, _ := was.Array("messages")

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -36,119 +37,92 @@ var steps = map[[2]string]bool{
 var states = map[string]bool{pending: true, inProgress: true, awaitingReview: true, completed: true, rejected: true}
 
 // follow compares the queue with its previous reading.
-func (p *Project) follow() {
-	s, h := p.living(), &p.history
-	if !s.queue.Good || s.queue.Sum == h.followed {
+func (h *history) follow(clock *folder.Clock, r *jsonfile.Reading[queue], attempts *folder.Attempts) {
+	if !r.Good || r.Sum == h.followed {
 		return
 	}
-	q, first := &s.queue.Value, h.followed == ""
-	h.followed = s.queue.Sum
+	q, first := &r.Value, h.followed == ""
+	h.followed = r.Sum
 	open := make(map[string]bool, len(q.tasks))
 	for i := range q.tasks {
 		r := &q.tasks[i]
 		open[r.id] = true
 		t := h.tracks[r.id]
 		if t == nil {
-			t = p.begin(r)
+			t = newTrack(clock, r)
+			h.tracks[r.id] = t
 			if _, ended := q.before[r.id]; ended && !first {
 				t.status, t.rejections = completed, 0 // it came back from completed[]
 			}
 		}
-		p.step(t, r.status, r)
+		h.step(clock, t, r.status, r, attempts)
 	}
 	for id, t := range h.tracks {
 		if open[id] {
 			continue
 		}
-		i, ended := q.byID[id]
-		if !ended {
+		if i, ended := q.byID[id]; ended {
+			h.step(clock, t, completed, &q.done[i], attempts)
+		} else {
 			delete(h.tracks, id)
-			continue
 		}
-		p.step(t, completed, &q.done[i])
 	}
 }
 
-// begin starts the track of a task that is seen for the first time.
-func (p *Project) begin(r *record) *track {
-	t := &track{status: r.status, since: p.past(r.ended())}
+// newTrack starts the track of a task that is seen for the first time.
+func newTrack(clock *folder.Clock, r *record) *track {
+	t := &track{status: r.status, since: clock.Past(r.ended())}
 	if t.since.IsZero() {
-		t.since = p.Now
+		t.since = clock.Now
 	}
 	if r.status == rejected {
 		t.rejections = 1
 	}
-	p.history.tracks[r.id] = t
 	return t
 }
 
 // step records that a task went from one state to another.
-func (p *Project) step(t *track, to string, r *record) {
+func (h *history) step(clock *folder.Clock, t *track, to string, r *record, attempts *folder.Attempts) {
 	from := t.status
 	if from == to {
 		return
 	}
-	at := p.Now
-	if u := p.past(r.updated); u.After(t.since) {
+	at := clock.Now
+	if u := clock.Past(r.updated); u.After(t.since) {
 		at = u
 	}
 	if from == awaitingReview && to == completed {
-		p.history.reviews++
-		p.history.reviewed += at.Sub(t.since)
+		h.reviews++
+		h.reviewed += at.Sub(t.since)
 	}
 	if to == rejected {
 		t.rejections++
 	}
+	last := lastAttempt(attempts, r.id)
+	resetByUs := to == pending && last != nil && !last.Due.Before(t.since.Truncate(time.Second))
 	t.illegal = ""
-	if states[from] && states[to] && !steps[[2]string{from, to}] && !p.tookBack(r.id, to, t.since) {
+	if states[from] && states[to] && !steps[[2]string{from, to}] && !resetByUs {
 		t.illegal = from + " → " + to
 	}
-	t.status, t.since, t.changed = to, at, p.Now
+	t.status, t.since, t.changed = to, at, clock.Now
 }
 
-// tookBack reports whether steward itself made a step to pending.
-func (p *Project) tookBack(id, to string, since time.Time) bool {
-	k, ok := p.lastTaking(id)
-	return ok && to == pending && !k.Due.Before(since.Truncate(time.Second))
-}
-
-func (p *Project) lastTaking(id string) (protocol.Attempt, bool) {
-	list := p.ledger.Of(id)
+// lastAttempt returns the newest recorded attempt of a task; nil if there is none.
+func lastAttempt(attempts *folder.Attempts, id string) *protocol.Attempt {
+	list := attempts.Of(id)
 	if len(list) == 0 {
-		return protocol.Attempt{}, false
+		return nil
 	}
-	return list[len(list)-1], true
-}
-
-// rejectedCode is the code of a rejected task's failure, and of the ledger entry for its requeue.
-const rejectedCode = "REJECTED"
-
-// rejections returns how often a task was rejected: the highest count among the file, the ledger and steward's own
-// observations.
-func (p *Project) rejections(r *record) int {
-	onRecord := 0
-	for _, k := range p.ledger.Of(r.id) {
-		if k.Code == rejectedCode {
-			onRecord++
-		}
-	}
-	if r.status == rejected {
-		if k, ok := p.lastTaking(r.id); !ok || k.Committed || k.Code != rejectedCode {
-			onRecord++
-		}
-	}
-	n := max(onRecord, r.rejections)
-	if t := p.history.tracks[r.id]; t != nil {
-		n = max(n, t.rejections)
-	}
-	return n
+	return &list[len(list)-1]
 }
 
 // prune drops the tracks of ended tasks that are no longer shown.
-func (h *history) prune(shown map[string]bool) {
-	for id := range h.tracks {
-		if !shown[id] {
-			delete(h.tracks, id)
+func (h *history) prune(shown []*record) {
+	kept := make(map[string]*track, len(shown))
+	for _, r := range shown {
+		if t := h.tracks[r.id]; t != nil {
+			kept[r.id] = t
 		}
 	}
+	h.tracks = kept
 }

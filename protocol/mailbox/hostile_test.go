@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
@@ -22,7 +23,7 @@ func TestHostileFiles(t *testing.T) {
 		"too big":       func(at string) error { return os.WriteFile(at, nil, 0o644) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			r := newRoom(t, around+file(pidPath, "4999999"))
+			r := newTestProject(t, around+file(pidPath, "4999999"))
 			k := taskOf(t, r.look(), "task-001")
 			places := []string{queuePath, boardPath, devPath, pidPath}
 			for _, f := range places {
@@ -56,7 +57,7 @@ func TestHostileFiles(t *testing.T) {
 }
 
 func TestLinkInPlaceOfTheFolder(t *testing.T) {
-	r := newRoom(t, file("elsewhere/queue.json", queueText))
+	r := newTestProject(t, file("elsewhere/queue.json", queueText))
 	r.Do(os.Symlink(r.Path("elsewhere"), r.Path(Base)))
 	if !Detect(r.Dir) {
 		t.Error("not detected, so nobody would hear of it")
@@ -79,7 +80,7 @@ func TestLinkInPlaceOfTheFolder(t *testing.T) {
 
 // A file that stays broken is a fault after two seconds; before and after that, the last good reading is kept.
 func TestBrokenFile(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	r.look()
 	for what, text := range map[string]string{"empty": "", "cut": queueText[:200], "deep": strings.Repeat("[", 100000), "array": "[]", "twice": `{"tasks": [], "tasks": []}`} {
 		r.Write(queuePath, text)
@@ -101,7 +102,7 @@ func TestBrokenFile(t *testing.T) {
 
 // Wrong types everywhere, and values out of range, are tolerated.
 func TestWrongTypes(t *testing.T) {
-	r := newRoom(t, file(queuePath, `{"tasks": [{"id": 7}, {"id": "a", "status": [], "priority": {}, "title": 1, "createdAt": "1e999", "rejectionCount": "many"}, []], "completed": "none", "lastUpdated": {}}`+"\n")+
+	r := newTestProject(t, file(queuePath, `{"tasks": [{"id": 7}, {"id": "a", "status": [], "priority": {}, "title": 1, "createdAt": "1e999", "rejectionCount": "many"}, []], "completed": "none", "lastUpdated": {}}`+"\n")+
 		file(boardPath, `{"orchestrator": [], "planner": {"status": 1}, "developer": {"currentTask": {}, "lastActivity": {}}}`+"\n")+
 		file(devPath, `{"messages": [[], 1, {"type": [], "taskId": {}}, {"type": "completion_report", "taskId": "a", "buildResult": []}]}`+"\n"))
 	for range 2 {
@@ -114,19 +115,19 @@ func TestWrongTypes(t *testing.T) {
 
 // A hundred mailboxes with hundreds of messages each cause a bounded number of findings.
 func TestFloods(t *testing.T) {
-	r := newRoom(t, file(queuePath, oneTask(inProgress, "")))
+	r := newTestProject(t, file(queuePath, oneTask(inProgress, "")))
 	for i := range 100 {
 		r.Write(fmt.Sprintf("%s/messages/to-%d.json", Base, i), `{"messages": [`+strings.Repeat(`{"type": "task_assignment"},`, 700)+`{}]}`)
 	}
 	s := r.look()
-	if most := maxBoxes * (maxIssues + 2); len(s.Findings) == 0 || len(s.Findings) > most {
+	if most := maxBoxes * (folder.MaxIssues + 2); len(s.Findings) == 0 || len(s.Findings) > most {
 		t.Errorf("%d findings, want at most %d", len(s.Findings), most)
 	}
 }
 
 // The folder disappears and is recreated.
 func TestFolderVanishes(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	k := taskOf(t, r.look(), "task-001")
 	r.Do(os.Rename(r.Path(Base), r.Path("aside")))
 	if s := r.look(); len(s.Tasks)+len(s.Agents)+len(s.Faults)+len(s.Findings) > 0 {
@@ -147,7 +148,7 @@ func TestFolderVanishes(t *testing.T) {
 func TestUnreadable(t *testing.T) { protocoltest.AsNobody(t, unreadable) }
 
 func unreadable(t *testing.T) {
-	r := newRoom(t, around+file(pidPath, "4999999"))
+	r := newTestProject(t, around+file(pidPath, "4999999"))
 	if s := r.look(); s.Yield != "" || len(s.Faults) > 0 {
 		t.Fatalf("%q %+v", s.Yield, s.Faults)
 	}

@@ -2,12 +2,16 @@
 package mailbox
 
 import (
+	"context"
+	"fmt"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
-	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // Name is the adapter's name in config, status and metrics.
@@ -40,50 +44,105 @@ type Options struct {
 	Lead, Developer, Review time.Duration
 }
 
-// Project is one project's adapter. It is used by one goroutine at a time.
+// Project is one project's adapter: a reader that turns files into values, and a writer that carries out changes. It is
+// used by one goroutine at a time.
 type Project struct {
-	*folder.Folder
-	dir     string
-	opts    Options
-	sites   [2]site // the two layouts: queue in Base, and queue in Base/tasks
-	pid     jsonfile.Reading[int]
-	ledger  *folder.Attempts
-	chief   orchestratorState
-	history history
-	quiet   map[string]quiet          // by role name
-	looked  bool                      // the first scan is over: anything new has appeared since then
-	odd     map[string]protocol.Fault // ids that cannot be used
+	*reader
+	verbs map[protocol.Verb]func(protocol.Change) error
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
 // New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
-	p := &Project{dir: dir, opts: opts}
-	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard,
-		Sweep: []string{".", "messages", "tasks", "tasks/messages", attemptsDir, own}, Forget: p.forget})
-	return p
-}
-
-// forget discards all readings, because the folder was recreated.
-func (p *Project) forget() {
-	p.sites = [2]site{newSite(""), newSite("tasks")}
-	p.pid = jsonfile.Reading[int]{}
-	p.ledger = folder.NewAttempts(attemptsDir)
-	p.chief, p.history = orchestratorState{}, newHistory()
-	p.quiet = map[string]quiet{}
-	p.looked = false
-	p.odd = map[string]protocol.Fault{}
+	r := newReader(dir, opts)
+	w := writer{r}
+	return &Project{reader: r, verbs: map[protocol.Verb]func(protocol.Change) error{
+		protocol.VerbRequeue: w.requeue,
+		protocol.VerbMark:    w.correctRunning,
+		protocol.VerbFile:    w.clearMessages,
+		protocol.VerbAnswer:  w.answer,
+	}}
 }
 
 // Detect reports whether the project at dir speaks protocol 003. A symbolic link in place of the folder counts too, so
 // that its rejection is reported as a fault.
 func Detect(dir string) bool { return folder.Is(dir, Base) }
 
+// OwnDir is the folder of steward's own files about the project at dir.
+func OwnDir(dir string) string { return filepath.Join(dir, Base, own) }
+
 // Dirs lists the folders to watch.
 func (p *Project) Dirs() []string {
 	return []string{Base, Base + "/messages", Base + "/tasks", Base + "/tasks/messages"}
 }
 
-// OwnDir is the folder of steward's own files about the project at dir.
-func OwnDir(dir string) string { return filepath.Join(dir, Base, own) }
+// Observe returns what the files show now. It needs no hints: an unchanged file costs one stat, and there are few files.
+func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+	s, there := p.Look(ctx, look)
+	if !there {
+		return s
+	}
+	p.read()
+	p.orchestrator.findChildren(p.Folder, p.dir)
+	v := p.view()
+	s.Yield = p.orchestrator.yield()
+	s.Agents = v.agents()
+	s.Tasks = v.tasks()
+	s.Questions = v.questions()
+	s.Findings = v.findings(s.Tasks)
+	s.Measures = v.measures()
+	s.Faults = slices.Concat(s.Faults, p.Faults(), p.unusableIDs(v.queue.strange))
+	p.history.prune(v.shown)
+	s.Locate(Base)
+	s.Again = p.Patience.Again()
+	return s
+}
+
+// Reads reports whether the last scan read the file (relative to the project). It returns no findings, because the
+// snapshot contains them all.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	rel, inside := strings.CutPrefix(file, Base+"/")
+	for i := range p.layouts {
+		l := &p.layouts[i]
+		read = read || rel == l.queueFile() || rel == l.boardFile() || path.Dir(rel) == l.mailDir() && l.boxes[path.Base(rel)] != nil
+	}
+	return nil, inside && (read || rel == pidFile)
+}
+
+// Apply carries out one change. All changes but an answer require that no orchestrator lives, because the orchestrator
+// writes these files without checking for other writers. Apply compares every file with the version that was judged. If
+// the same change is applied again after a crash, the resulting files are the same.
+func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
+	act := p.verbs[c.Verb]
+	switch {
+	case act == nil:
+		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
+	case c.Subject.Kind == protocol.KindTask && !plainID(c.Subject.ID):
+		return fmt.Errorf("%s: %q is not a task id", c.Verb, c.Subject.ID)
+	case c.Verb == protocol.VerbAnswer:
+		return p.Change(ctx, now, func() error { return act(c) })
+	}
+	p.Begin(now)
+	if err := p.Open(); err != nil {
+		return folder.Conflict(err)
+	}
+	if err := p.yield(); err != nil {
+		return err
+	}
+	return folder.Conflict(p.Guarded(ctx, func() error {
+		if err := p.yield(); err != nil { // the orchestrator may have started during the wait for the lock
+			return err
+		}
+		return act(c)
+	}))
+}
+
+// yield checks again whether the orchestrator lives, and returns a conflict if it does.
+func (p *Project) yield() error {
+	p.read()
+	if why := p.orchestrator.yield(); why != "" {
+		return folder.Moved("%s", why)
+	}
+	return nil
+}

@@ -1,38 +1,39 @@
 package mailbox
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // mailbox is one messages/to-<agent>.json: {messages[], lastRead}.
 type mailbox struct {
-	letters  []message
+	messages []message
 	lastRead jsonfile.Stated // zero if it is null
-	issues   issues          // of the file itself
+	issues   folder.Issues   // of the file itself
 }
 
 // message is one entry of messages[].
 type message struct {
-	index  int
-	kind   string // task_assignment, completion_report, … or any other word
-	task   string // its taskId, if that is a plain name
-	from   string
-	stated jsonfile.Stated // its timestamp
-	at     time.Time       // what stated means
-	agreed bool            // steward saw it appear at the time that it states
-	read   bool            // read, whatever lastRead says
-	raw    jsonfile.Sum
-	build  *build // of a completion_report
-	plea   *call
-	sum    jsonfile.Sum // of a question alone, independent of white space and of other messages
-	reply  reply
-	issues issues
+	index    int
+	kind     string // task_assignment, completion_report, … or any other word
+	task     string // its taskId, if that is a plain name
+	from     string
+	stated   jsonfile.Stated // its timestamp
+	at       time.Time       // what stated means
+	agreed   bool            // steward saw it appear at the time that it states
+	read     bool            // read, whatever lastRead says
+	raw      jsonfile.Sum
+	build    *build // of a completion_report
+	question *question
+	reply    reply
+	issues   folder.Issues
 }
 
 // build is a buildResult (protocol 003, Build Result Object).
@@ -41,45 +42,34 @@ type build struct {
 	errors                           int
 }
 
-// call is what a message asks of the user.
-type call struct {
-	text, detail string
-	platform     string
-	options      []string
-	blocking     bool
-	severity     protocol.Severity
-}
-
-// maxLetters limits how many messages of one file are read: the newest, which are at the end.
-const maxLetters = 500
+// maxMessages limits how many messages of one file are read: the newest, which are at the end.
+const maxMessages = 500
 
 func decodeMailbox(o jsonfile.Object) mailbox {
 	var m mailbox
 	items, ok := o.Array("messages")
 	if !ok.OK() {
-		m.issues.schema("messages", "messages is "+o.Get("messages").Kind()+", not a list")
+		m.issues.Schema("messages", "messages is "+o.Get("messages").Kind()+", not a list")
 	}
-	if v := o.Get("lastRead"); v.Kind() != "null" && v.Kind() != "missing" {
-		at, ok := v.Stated()
-		if m.lastRead = at; !ok.OK() {
-			m.issues.add("schema", "lastRead", protocol.Low, "lastRead is not a time")
-		}
+	last, ok := o.Stated("lastRead")
+	if m.lastRead = last; ok == jsonfile.Wrong {
+		m.issues.Add(folder.CodeSchema, "lastRead", protocol.Low, "lastRead is not a time")
 	}
-	first := max(0, len(items)-maxLetters)
+	first := max(0, len(items)-maxMessages)
 	if first > 0 {
-		m.issues.add("schema", "messages", protocol.Low, fmt.Sprintf("%d messages: only the last %d are looked at", len(items), maxLetters))
+		m.issues.Add(folder.CodeSchema, "messages", protocol.Low, fmt.Sprintf("%d messages: only the last %d are looked at", len(items), maxMessages))
 	}
 	for i, v := range items[first:] {
-		m.letters = append(m.letters, decodeLetter(first+i, v))
+		m.messages = append(m.messages, decodeMessage(first+i, v))
 	}
 	return m
 }
 
-func decodeLetter(index int, v jsonfile.Value) message {
+func decodeMessage(index int, v jsonfile.Value) message {
 	l := message{index: index, raw: jsonfile.SumOf(v.Raw())}
 	o, ok := v.Object()
 	if !ok.OK() {
-		l.issues.schema(v.Path(), "the message is not an object")
+		l.issues.Schema(v.Path(), "the message is not an object")
 		return l
 	}
 	l.kind = line(textOf(o, "type"), 60)
@@ -88,12 +78,12 @@ func decodeLetter(index int, v jsonfile.Value) message {
 		l.task = id
 	}
 	l.stated = o.FirstStated("timestamp")
-	checkLetter(&l, o)
+	l.check(o)
 	switch {
 	case l.kind == completionReport:
 		l.build = decodeBuild(o)
-	case pleaKinds[l.kind] != "":
-		l.plea, l.sum = decodeCall(l.kind, o), meaning(v)
+	case questionKinds[l.kind] != "":
+		l.question = decodeQuestion(l.kind, o)
 	case l.kind == answerKind:
 		l.reply = decodeReply(o)
 	}
@@ -102,66 +92,138 @@ func decodeLetter(index int, v jsonfile.Value) message {
 
 func decodeBuild(o jsonfile.Object) *build {
 	r, _ := o.Object("buildResult")
-	b := &build{status: line(textOf(r, "status"), 40), command: line(textOf(r, "command"), 200), output: line(textOf(r, "output"), 300)}
-	b.summary = line(textOf(o, "summary"), 300)
-	if n, ok := r.Int("errors"); ok.OK() {
-		b.errors = int(min(max(n, 0), 1<<20))
-	}
-	return b
+	return &build{status: line(textOf(r, "status"), 40), command: line(textOf(r, "command"), 200), output: line(textOf(r, "output"), 300),
+		summary: line(textOf(o, "summary"), 300), errors: boundedInt(r, "errors", 1<<20)}
 }
 
-// missesInstructions reports whether the developer could not find its instructions and says so in the document's way
-// (protocol 003, Missing Instructions).
-func (b *build) missesInstructions() bool {
-	return b.status == buildNotVerified && strings.Contains(strings.ToLower(b.summary), "instruction")
+// finding judges a report's build (protocol 003, Build Failures and Missing Instructions). A failed build whose task was
+// approved anyway is no longer of high severity.
+func (b *build) finding(approved bool) (f protocol.Finding, ok bool) {
+	f = protocol.Finding{Code: "build", Field: "buildResult.status", Severity: protocol.Medium}
+	switch {
+	case b.status == buildNotVerified && strings.Contains(strings.ToLower(b.summary), "instruction"):
+		f.Code, f.Text = "instructions", "the developer could not find its instructions: "+b.summary
+	case b.status == buildNotVerified:
+		f.Text = "the build was not run: " + b.said(b.summary)
+	case b.status == buildFailed:
+		f.Text = fmt.Sprintf("the build failed with %d errors: %s", b.errors, b.said(b.output))
+		if !approved {
+			f.Severity = protocol.High
+		}
+	case b.status == buildSuccess && b.errors > 0:
+		f.Text = fmt.Sprintf("the build is called a success with %d errors: %s", b.errors, b.said(b.output))
+	default:
+		return f, false
+	}
+	return f, true
 }
 
-// pleaKinds maps the message types that ask for a decision to their severity. The document defines none of these types,
-// but agents write them.
-var pleaKinds = map[string]protocol.Severity{
-	"question": protocol.Medium, "clarification": protocol.Medium, "clarification_request": protocol.Medium,
-	"blocker": protocol.High, "escalation": protocol.High,
+// said returns the report's text, or else the command that the report names.
+func (b *build) said(words string) string { return cmp.Or(words, b.command, "it does not say more") }
+
+// The document's two message types. Other types occur in practice.
+const (
+	taskAssignment   = "task_assignment"
+	completionReport = "completion_report"
+)
+
+// The states of a build (protocol 003, Build Result Object).
+const (
+	buildSuccess       = "success"
+	buildFailed        = "failed"
+	buildNotApplicable = "not_applicable"
+	buildNotVerified   = "not_verified"
+)
+
+var (
+	platforms   = []string{"web", "android", "ios", "custom"}
+	buildStates = []string{buildSuccess, buildFailed, buildNotApplicable, buildNotVerified}
+)
+
+func textField(key string) folder.Field   { return folder.Field{Key: key, Form: folder.Text} }
+func listField(key string) folder.Field   { return folder.Field{Key: key, Form: folder.List} }
+func objectField(key string) folder.Field { return folder.Field{Key: key, Form: folder.Object} }
+
+// everyMessage lists the required fields of every message.
+var everyMessage = []folder.Field{textField("taskId"), {Key: "platform", Form: folder.Text, Words: platforms}, {Key: "timestamp", Form: folder.Time}}
+
+// messageFields lists the required fields by type (protocol 003, Message Types; the last five are the program's own).
+var messageFields = map[string][]folder.Field{
+	taskAssignment:         {textField("title"), textField("instructions"), listField("filesToCreate"), textField("architecture")},
+	completionReport:       {textField("status"), textField("summary"), listField("filesCreated"), listField("filesModified"), objectField("buildResult")},
+	"planning_document":    {textField("productVision"), listField("coreFeatures"), listField("userFlows"), listField("requirements")},
+	"design_specification": {objectField("designTokens"), listField("componentSpecs")},
+	"design_verification":  {{Key: "verified", Form: folder.Boolean}, listField("discrepancies"), textField("summary")},
+	"review_result":        {},
+	"discovery_result":     {},
 }
 
-// urgent reports whether a question goes to the user at once. The agents may settle the others among themselves first.
-func (c *call) urgent() bool { return c.blocking || c.severity.Rank() >= protocol.High.Rank() }
-
-func decodeCall(kind string, o jsonfile.Object) *call {
-	c := &call{severity: pleaKinds[kind]}
-	c.blocking, _ = o.Bool("blocking")
-	c.blocking = c.blocking || kind == "blocker"
-	c.text = line(textOf(o, "question", "text", "message", "summary", "title", "reason", "content", "description"), 300)
-	if c.text == "" {
-		c.text = strings.ReplaceAll(kind, "_", " ") + " without words"
+// check records what a message lacks. It names fields like messages[0].architecture.
+func (l *message) check(o jsonfile.Object) {
+	at := o.Value().Path()
+	if id := textOf(o, "taskId"); id != "" && l.task == "" {
+		l.issues.Schema(at+".taskId", "taskId is no plain name")
 	}
-	c.detail = line(textOf(o, "details", "detail", "context"), 1000)
-	if word := textOf(o, "platform"); slices.Contains(platforms, word) {
-		c.platform = word
+	fields, known := messageFields[l.kind]
+	switch {
+	case l.kind == "":
+		l.issues.Schema(at+".type", "type is missing")
+	case known:
+		l.issues.Check(o, at, slices.Concat(everyMessage, fields))
+	case questionKinds[l.kind] == "" && !l.isAnswer():
+		l.issues.Add("type", at+".type", protocol.Low, fmt.Sprintf("the protocol has no message of type %q", l.kind))
 	}
-	if options, ok := o.Strings("options"); ok != jsonfile.Missing {
-		c.options = options[:min(len(options), 20)]
+	if l.kind == completionReport {
+		l.checkReport(at, o)
 	}
-	switch s := protocol.Severity(strings.ToLower(textOf(o, "severity"))); s {
-	case protocol.Low, protocol.Medium, protocol.High, protocol.Critical:
-		c.severity = s
-	}
-	return c
 }
 
-// isAnswer reports whether a message settles a question about the same task.
-func (l *message) isAnswer() bool {
-	return l.kind == "answer" || strings.HasSuffix(l.kind, "_response") || strings.HasSuffix(l.kind, "_answer")
+// checkReport checks a completion report against Completion Report, Build Result Object and Build Failures. A defect in
+// the build of a task has the same field name wherever the report stands. A build that was not run has no command.
+func (l *message) checkReport(at string, o jsonfile.Object) {
+	if word, ok := o.String("status"); ok.OK() && word != awaitingReview && word != "" {
+		l.issues.Schema(at+".status", fmt.Sprintf("status is %q, must be %s", line(word, 40), awaitingReview))
+	}
+	r, ok := o.Object("buildResult")
+	if !ok.OK() {
+		return
+	}
+	if at += ".buildResult"; l.task != "" {
+		at = "buildResult"
+	}
+	word, _ := r.String("status")
+	fields := []folder.Field{{Key: "status", Form: folder.Text, Words: buildStates}, textField("command"), {Key: "errors", Form: folder.Number}}
+	if word == buildNotApplicable || word == buildNotVerified {
+		fields = fields[2:]
+	}
+	l.issues.Check(r, at, fields)
+	if word == buildFailed && textOf(r, "output") == "" {
+		l.issues.Schema(at+".output", "the build failed, and its output is missing")
+	}
 }
 
-// sender returns the agent that writes to a mailbox, according to the document or the program.
-func sender(box string) string {
-	switch box {
-	case "to-developer.json":
-		return "tech-lead"
-	case "to-tech-lead.json", "to-team-lead.json":
-		return developer
-	case "to-designer.json":
-		return "planner"
+// plainID reports whether an id may become part of a file name.
+func plainID(id string) bool {
+	return jsonfile.PlainName(id) && !strings.HasPrefix(id, ".") && len(id) <= 120
+}
+
+// line turns a foreign text into one line for display, without repeated spaces.
+func line(s string, n int) string {
+	return folder.Line(strings.Join(strings.Fields(folder.Line(s, 4*n)), " "), n)
+}
+
+// textOf returns the first of the fields that contains text.
+func textOf(o jsonfile.Object, keys ...string) string {
+	for _, key := range keys {
+		if s, ok := o.String(key); ok.OK() && strings.TrimSpace(s) != "" {
+			return s
+		}
 	}
-	return orchestrator
+	return ""
+}
+
+// boundedInt returns a number between 0 and most.
+func boundedInt(o jsonfile.Object, key string, most int64) int {
+	n, _ := o.Int(key)
+	return int(min(max(n, 0), most))
 }

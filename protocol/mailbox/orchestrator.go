@@ -12,18 +12,21 @@ import (
 
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// orchestratorState is what is known of the orchestrator's process. A pid alone proves nothing: the process is the
+// orchestrator is what is known of the orchestrator's process. A pid alone proves nothing: the process is the
 // orchestrator only if it started before the pid was written.
-type orchestratorState struct {
+type orchestrator struct {
 	pid      int // the pid that the verdict is about; 0 if no file names one
 	verdict  verdict
 	evidence string
 	id       proc.Identity // of the process that was last proved to be the orchestrator
 	by       time.Time     // the orchestrator was running by then; zero if no file says so
 
-	named claim // the pid file's claim that was last found to be true
+	named    claim // the pid file's claim that was last found to be true
+	unlisted bool  // its pid file is gone
 
 	ended time.Time // when the process proved to be the orchestrator was found gone; else zero
 
@@ -41,25 +44,25 @@ const (
 )
 
 // lives reports whether the orchestrator is running, or must be treated as running.
-func (c *orchestratorState) lives() bool { return c.verdict >= unsure }
+func (o *orchestrator) lives() bool { return o.verdict >= unsure }
 
 // yield says why nothing may be changed now; "" if changes are allowed.
-func (c *orchestratorState) yield() string {
-	switch c.verdict {
+func (o *orchestrator) yield() string {
+	switch o.verdict {
 	case here:
-		return fmt.Sprintf("its orchestrator runs (pid %d)", c.pid)
+		return fmt.Sprintf("its orchestrator runs (pid %d)", o.pid)
 	case unsure:
-		return "its orchestrator may run: " + c.evidence
+		return "its orchestrator may run: " + o.evidence
 	}
 	return ""
 }
 
 // presence returns the evidence for the roles that work under the orchestrator.
-func (c *orchestratorState) presence() string {
-	if c.verdict == here {
-		return fmt.Sprintf("its orchestrator (pid %d) lives", c.pid)
+func (o *orchestrator) presence() string {
+	if o.verdict == here {
+		return fmt.Sprintf("its orchestrator (pid %d) lives", o.pid)
 	}
-	return c.yield()
+	return o.yield()
 }
 
 // claim is a pid that a file names as the orchestrator's.
@@ -76,59 +79,61 @@ const clockStep = 2 * time.Second
 
 // claims lists the processes that may be the orchestrator. A truncated number is also a number: while the pid file may
 // still be being written, its content proves no process gone, and the previously named process remains a candidate.
-func (p *Project) claims(b *board, boardFile string, touched time.Time) (list []claim) {
-	if p.pid.Good && p.pid.Value > 0 {
-		list = append(list, claim{p.pid.Value, p.pid.Stamp.ModTime(), pidFile, !p.pid.Rest})
+func (o *orchestrator) claims(pid *jsonfile.Reading[int], st status) (list []claim) {
+	if pid.Good && pid.Value > 0 {
+		list = append(list, claim{pid.Value, pid.Stamp.ModTime(), pidFile, !pid.Rest})
 	}
-	if k := p.chief.named; p.pid.There && !p.pid.Rest && k.pid != 0 && k.pid != p.pid.Value {
+	if k := o.named; pid.There && !pid.Rest && k.pid != 0 && k.pid != pid.Value {
 		list = append(list, k)
 	}
-	if b.pid > 0 {
-		c := claim{b.pid, b.started, boardFile, false}
-		if c.by.IsZero() {
-			c.by = touched
+	if b := &st.Value; b.pid > 0 {
+		by := b.started
+		if by.IsZero() {
+			by = st.Stamp.ModTime()
 		}
-		list = append(list, c)
+		list = append(list, claim{b.pid, by, st.file, false})
 	}
 	return list
 }
 
-// watchChief judges every claim and keeps the strongest verdict.
-func (p *Project) watchChief(b *board, boardFile string, touched time.Time) {
-	best := orchestratorState{}
-	if r, _ := p.statusBoard(); r.There && !r.Good {
-		best = orchestratorState{verdict: unsure, evidence: boardFile + " cannot be read"}
+// judge judges every claim and keeps the strongest verdict.
+func (o *orchestrator) judge(f *folder.Folder, pid *jsonfile.Reading[int], st status) {
+	best := orchestrator{}
+	if st.There && !st.Good {
+		best = orchestrator{verdict: unsure, evidence: st.file + " cannot be read"}
 	}
-	if p.pid.There && !p.pid.Good {
-		best = orchestratorState{verdict: unsure, evidence: pidFile + " cannot be read"}
+	if pid.There && !pid.Good {
+		best = orchestrator{verdict: unsure, evidence: pidFile + " cannot be read"}
 	}
-	for _, c := range p.claims(b, boardFile, touched) {
-		v, why, id := c.judge(p.chief.id)
+	for _, c := range o.claims(pid, st) {
+		v, why, id := c.judge(o.id)
 		if c.fresh && v == gone {
 			v, why = unsure, fmt.Sprintf("%s was written just now and names process %d", c.file, c.pid)
 		}
 		if v > best.verdict {
-			best = orchestratorState{pid: c.pid, verdict: v, evidence: why, id: id, by: c.by, named: best.named}
+			best = orchestrator{pid: c.pid, verdict: v, evidence: why, id: id, by: c.by, named: best.named}
 		}
 		if v == here && c.file == pidFile {
 			best.named = c
 		}
 	}
-	if p.pid.There && !p.pid.Rest {
-		p.Patience.RetryAt(p.Now.Add(100 * time.Millisecond))
+	if pid.There && !pid.Rest {
+		f.Patience.RetryAt(f.Now.Add(100 * time.Millisecond))
 	}
 	if best.verdict != here {
-		best.id = p.chief.id
+		best.id = o.id
 	}
 	if best.named.pid == 0 {
-		best.named = p.chief.named
+		best.named = o.named
 	}
-	p.awaitSignOff(&best, b)
-	best.children, best.counted = p.chief.children, p.chief.counted
-	if best.pid != p.chief.pid || best.verdict != gone {
-		best.children, best.counted = nil, time.Time{}
+	best.unlisted = best.named.pid != 0 && (best.named.pid == best.pid || best.pid == 0) && !pid.There
+	if best.verdict == gone {
+		best.awaitSignOff(f, o, &st.Value)
 	}
-	p.chief = best
+	if best.pid == o.pid && best.verdict == gone {
+		best.children, best.counted = o.children, o.counted
+	}
+	*o = best
 }
 
 // signOff is how long after the end of its process the orchestrator's files may still be updated to say so.
@@ -136,32 +141,22 @@ const signOff = 2 * time.Second
 
 // awaitSignOff delays the verdict on a process that has just been seen to end: if the program's files say so within two
 // seconds, it has left; otherwise it is dead. A process that was never seen alive is judged at once.
-func (p *Project) awaitSignOff(c *orchestratorState, b *board) {
-	last := &p.chief
-	if c.verdict != gone {
+func (o *orchestrator) awaitSignOff(f *folder.Folder, last *orchestrator, b *board) {
+	o.ended = last.ended
+	if last.verdict == gone && last.pid == o.pid || last.id.PID != o.pid {
 		return
 	}
-	switch {
-	case last.verdict == gone && last.pid == c.pid, last.id.PID != c.pid:
-		c.ended = last.ended
-		return
-	case last.verdict == unsure && !last.ended.IsZero():
-		c.ended = last.ended
-	default:
-		c.ended = p.Now
+	if last.verdict != unsure || last.ended.IsZero() {
+		o.ended = f.Now
 	}
-	due := c.ended.Add(signOff)
-	if p.signedOff(c, b) || !p.Now.Before(due) {
-		return
+	if !o.signedOff(b) && f.Wait(o.ended.Add(signOff)) {
+		o.verdict, o.evidence = unsure, fmt.Sprintf("process %d ended a moment ago, and may still sign off", o.pid)
 	}
-	p.Patience.RetryAt(due)
-	c.verdict, c.evidence = unsure, fmt.Sprintf("process %d ended a moment ago, and may still sign off", c.pid)
 }
 
 // signedOff reports whether the orchestrator's own files say that it has left: it does not run, or its pid file is gone.
-func (p *Project) signedOff(c *orchestratorState, b *board) bool {
-	unlisted := c.named.pid != 0 && (c.named.pid == c.pid || c.pid == 0) && !p.pid.There
-	return c.verdict <= gone && b.there && (!b.running || unlisted)
+func (o *orchestrator) signedOff(b *board) bool {
+	return o.verdict <= gone && b.there && (!b.running || o.unlisted)
 }
 
 // judge decides what became of the process. A process that was already proved to be the orchestrator still is, even if the
@@ -188,20 +183,16 @@ func (c claim) judge(proved proc.Identity) (verdict, string, proc.Identity) {
 // countEvery is how often the process table is searched for processes that a dead orchestrator left running.
 const countEvery = 5 * time.Second
 
-// countChildren finds the processes of the dead orchestrator's session or group that work inside the project. The system
+// findChildren finds the processes of the dead orchestrator's session or group that work inside the project. The system
 // does not reuse a pid while a group or session has that number, so they belong to no other session. If a younger process
 // has the pid, none of the orchestrator's processes are left.
-func (p *Project) countChildren() {
-	c := &p.chief
-	if c.verdict != gone {
+func (o *orchestrator) findChildren(f *folder.Folder, project string) {
+	if o.verdict != gone || !o.counted.IsZero() && f.Wait(o.counted.Add(countEvery)) {
 		return
 	}
-	defer func() { p.Patience.RetryAt(c.counted.Add(countEvery)) }()
-	if !c.counted.IsZero() && p.Now.Sub(c.counted) < countEvery {
-		return
-	}
-	c.counted, c.children = p.Now, nil
-	if _, err := proc.Inspect(c.pid); !errors.Is(err, proc.ErrGone) {
+	o.counted, o.children = f.Now, nil
+	f.Patience.RetryAt(f.Now.Add(countEvery))
+	if _, err := proc.Inspect(o.pid); !errors.Is(err, proc.ErrGone) {
 		return
 	}
 	table, err := proc.Table()
@@ -209,77 +200,61 @@ func (p *Project) countChildren() {
 		return // not available on this system
 	}
 	for _, k := range table {
-		if k.Session != c.pid && k.Group != c.pid || k.Zombie || k.PID == c.pid || k.PID == os.Getpid() {
+		if k.Session != o.pid && k.Group != o.pid || k.Zombie || k.PID == o.pid || k.PID == os.Getpid() {
 			continue
 		}
-		if dir, err := proc.Cwd(k.PID); err == nil && p.inside(dir) {
-			c.children = append(c.children, k)
+		if dir, err := proc.Cwd(k.PID); err == nil && inside(project, dir) {
+			o.children = append(o.children, k)
 		}
 	}
-	slices.SortFunc(c.children, func(a, b proc.Process) int { return cmp.Compare(a.PID, b.PID) })
+	slices.SortFunc(o.children, func(a, b proc.Process) int { return cmp.Compare(a.PID, b.PID) })
 }
 
-// inside reports whether a folder lies in the project.
-func (p *Project) inside(dir string) bool {
-	for _, top := range []string{p.dir, p.realDir()} {
-		if rel, err := filepath.Rel(top, dir); err == nil && filepath.IsLocal(rel) {
-			return true
-		}
+// inside reports whether a folder, as the kernel names it, lies in the project.
+func inside(project, dir string) bool {
+	if real, err := filepath.EvalSymlinks(project); err == nil {
+		project = real
 	}
-	return false
+	rel, err := filepath.Rel(project, dir)
+	return err == nil && filepath.IsLocal(rel)
 }
 
-// realDir is the project's path without links, as the kernel names it.
-func (p *Project) realDir() string {
-	if real, err := filepath.EvalSymlinks(p.dir); err == nil {
-		return real
-	}
-	return p.dir
-}
-
-// chiefAgent returns the orchestrator as an agent. It sets Ref only if the running flag must be corrected. After the
+// orchestratorAgent returns the orchestrator as an agent. It sets Ref only if the running flag must be corrected. After the
 // correction, Recorded says so and no further change is requested.
-func (p *Project) chiefAgent(b *board) (protocol.Agent, bool) {
-	c := &p.chief
-	if !b.there && c.verdict == unnamed {
+func (v *view) orchestratorAgent() (protocol.Agent, bool) {
+	o, b := v.orchestrator, &v.status.Value
+	if !b.there && o.verdict == unnamed {
 		return protocol.Agent{}, false
 	}
-	a := protocol.Agent{Name: orchestrator, Status: "stopped", Recorded: "error", PID: c.pid, Evidence: c.evidence}
-	if b.running && !p.signedOff(c, b) {
+	a := protocol.Agent{Name: orchestratorName, Status: "stopped", Recorded: "error", PID: o.pid, Evidence: o.evidence}
+	if b.running && !o.signedOff(b) {
 		a.Status, a.Recorded = "running", "running"
 	}
 	switch {
-	case c.verdict == here:
-		a.Presence, a.Process = protocol.PresenceHere, protocol.Identity(c.id) // its end is detected at once
-	case c.verdict == unsure && c.id.PID != 0:
+	case o.verdict == here:
+		a.Presence, a.Process = protocol.PresenceHere, protocol.Identity(o.id) // its end is detected at once
+	case o.verdict == unsure && o.id.PID != 0:
 		a.Presence = protocol.PresenceHere // it was seen alive, and nothing proves yet that it died
-	case p.signedOff(c, b):
+	case o.signedOff(b):
 		a.Idle, a.Left = true, "its files say that it does not run any more"
-	case c.verdict == gone && b.running:
-		a.Presence, a.Evidence = protocol.PresenceGone, c.evidence+p.waiting()
-		a.Tasks = p.inHand()
-		_, file := p.statusBoard()
-		a.Ref = protocol.Ref{Path: file, Sum: string(b.sum)}
+	case o.verdict == gone && b.running:
+		a.Presence, a.Evidence = protocol.PresenceGone, o.evidence+v.queue.waiting()
+		for _, r := range v.queue.tasks {
+			if r.status == inProgress { // without the orchestrator no process continues it
+				a.Tasks = append(a.Tasks, r.id)
+			}
+		}
+		a.Ref = protocol.Ref{Path: v.status.file, Sum: string(b.sum)}
 	default:
 		a.Idle = true
 	}
 	return a, true
 }
 
-// inHand lists the tasks in progress: without the orchestrator no process continues them.
-func (p *Project) inHand() (ids []string) {
-	for _, r := range p.living().queue.Value.tasks {
-		if r.status == inProgress {
-			ids = append(ids, r.id)
-		}
-	}
-	return ids
-}
-
 // waiting says how many tasks wait for an orchestrator.
-func (p *Project) waiting() string {
+func (q *queue) waiting() string {
 	n := map[string]int{}
-	for _, r := range p.living().queue.Value.tasks {
+	for _, r := range q.tasks {
 		n[r.status]++
 	}
 	var parts []string

@@ -3,10 +3,22 @@ package mailbox
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// The states of a task (protocol 003, Task State Transitions).
+const (
+	pending        = "pending"
+	inProgress     = "in_progress"
+	awaitingReview = "awaiting_review"
+	completed      = "completed"
+	rejected       = "rejected"
 )
 
 // record is one task of queue.json.
@@ -27,7 +39,7 @@ type queue struct {
 	byID    map[string]int // index in done
 	before  map[string]int // byID of the previous reading
 	strange []string       // ids that are not plain names
-	issues  issues
+	issues  folder.Issues
 }
 
 func decodeQueue(o jsonfile.Object) queue {
@@ -61,27 +73,27 @@ func (q *queue) order() {
 func (q *queue) list(o jsonfile.Object, key string, seen map[string]bool) []record {
 	items, ok := o.Array(key)
 	if ok == jsonfile.Wrong || key == "tasks" && ok == jsonfile.Missing {
-		q.issues.schema(key, key+" is not a list")
+		q.issues.Schema(key, key+" is not a list")
 	}
 	list := make([]record, 0, len(items))
 	for _, v := range items {
 		entry, ok := v.Object()
 		if !ok.OK() {
-			q.issues.schema(v.Path(), "the task is not an object")
+			q.issues.Schema(v.Path(), "the task is not an object")
 			continue
 		}
 		r := decodeRecord(entry)
 		switch {
 		case r.id == "":
-			q.issues.schema(v.Path()+".id", "the task has no id")
+			q.issues.Schema(v.Path()+".id", "the task has no id")
 			continue
 		case !plainID(r.id):
-			if len(q.strange) < maxIssues {
+			if len(q.strange) < folder.MaxIssues {
 				q.strange = append(q.strange, line(r.id, 60))
 			}
 			continue
 		case seen[r.id]:
-			q.issues.add("duplicate", v.Path()+".id", protocol.Medium, fmt.Sprintf("task %s is listed twice", r.id))
+			q.issues.Add("duplicate", v.Path()+".id", protocol.Medium, fmt.Sprintf("task %s is listed twice", r.id))
 			continue
 		}
 		seen[r.id] = true
@@ -93,15 +105,13 @@ func (q *queue) list(o jsonfile.Object, key string, seen map[string]bool) []reco
 func decodeRecord(o jsonfile.Object) record {
 	r := record{sum: jsonfile.SumOf(o.Value().Raw()), priority: priorityOf(o.Get("priority"))}
 	r.id, _ = o.String("id")
-	r.status, _ = o.String("status")
-	r.status = line(r.status, 40)
+	status, _ := o.String("status")
+	r.status = line(status, 40)
 	r.kind = line(textOf(o, "type"), 60)
 	r.title = line(textOf(o, "title", "description"), 200)
 	r.reason = line(textOf(o, "rejectionReason"), 500)
 	r.createdAt, r.updatedAt = o.FirstStated("createdAt"), o.FirstStated("updatedAt", "completedAt")
-	if n, ok := o.Int("rejectionCount"); ok.OK() {
-		r.rejections = int(min(max(n, 0), 1000))
-	}
+	r.rejections = boundedInt(o, "rejectionCount", 1000)
 	return r
 }
 
@@ -137,4 +147,18 @@ func (q *queue) shown(since time.Time, keep map[string]bool) (list []*record) {
 		list = append(list, &q.done[i])
 	}
 	return list
+}
+
+// priorityOf reads a priority: one of the protocol's words, or a number where 0 is critical and 1 is high.
+func priorityOf(v jsonfile.Value) protocol.Priority {
+	word, isText := v.Text()
+	n, isNumber := v.Int()
+	if i, err := strconv.Atoi(strings.TrimPrefix(strings.ToLower(word), "p")); isText.OK() && err == nil {
+		n, isNumber = int64(i), jsonfile.Present
+	}
+	if !isNumber.OK() {
+		p, _ := protocol.ParsePriority(strings.TrimSpace(word))
+		return p
+	}
+	return protocol.PriorityCritical - protocol.Priority(min(max(n, 0), int64(protocol.PriorityCritical)))
 }

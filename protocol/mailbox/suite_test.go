@@ -98,12 +98,12 @@ func cases() []protocoltest.Case {
 		{
 			Name: "correct running", Verb: protocol.VerbMark, Files: around,
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change {
-				a, _ := s.Agent(orchestrator)
+				a, _ := s.Agent(orchestratorName)
 				return protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, a.Name), Agent: a.Name, Ref: a.Ref, Status: "error",
 					Reason: protocol.ReasonGone, Why: "its process is gone"}
 			},
 			Shows: func(s *protocol.Snapshot) error {
-				if a, ok := s.Agent(orchestrator); !ok || a.Status != "stopped" || a.Recorded != "error" || a.Ref != (protocol.Ref{}) || !a.Idle {
+				if a, ok := s.Agent(orchestratorName); !ok || a.Status != "stopped" || a.Recorded != "error" || a.Ref != (protocol.Ref{}) || !a.Idle {
 					return fmt.Errorf("orchestrator %+v", a)
 				}
 				return nil
@@ -187,13 +187,13 @@ func tornCases() []protocoltest.Torn {
 		if len(s.Agents) != 5 || len(s.Tasks) != 5 || s.Tasks[0].ID != "task-001" || s.Tasks[0].Lost == "" || s.Tasks[4].Late == nil || s.Yield != "" {
 			return fmt.Errorf("%s", protocoltest.Describe(s))
 		}
-		if a, _ := s.Agent(orchestrator); a.Presence != protocol.PresenceGone {
+		if a, _ := s.Agent(orchestratorName); a.Presence != protocol.PresenceGone {
 			return fmt.Errorf("orchestrator %+v", a)
 		}
 		return nil
 	}
 	runs := func(s *protocol.Snapshot) error {
-		if a, _ := s.Agent(orchestrator); a == nil || a.Presence != protocol.PresenceHere || s.Yield == "" {
+		if a, _ := s.Agent(orchestratorName); a == nil || a.Presence != protocol.PresenceHere || s.Yield == "" {
 			return fmt.Errorf("orchestrator %+v, yield %q", a, s.Yield)
 		}
 		return nil

@@ -1,159 +1,147 @@
 package mailbox
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 )
 
-// clearAfter is how long the messages of a completed task may stay, because its agents may still be about to clear them.
-const clearAfter = time.Minute
-
-// task converts one task of queue.json for the policies.
-func (p *Project) task(r *record, left map[string]located) protocol.Task {
-	t := protocol.Task{ID: r.id, Agent: developer, Source: "tech-lead", Type: r.kind, Title: r.title, Priority: r.priority, Timeout: protocol.NoTimeout,
-		Created: p.past(r.created), Appeared: p.past(r.ended()), Foreign: true, Requeue: true, Attempts: p.ledger.Of(r.id),
-		Ref: protocol.Ref{Path: p.living().queueFile(), Sum: string(r.sum)}}
-	if k, ok := p.lastTaking(r.id); ok {
-		t.Appeared = later(t.Appeared, k.Due)
-	}
-	if t.Appeared.IsZero() {
-		t.Appeared = p.sinceOf(r)
-	}
-	switch r.status {
-	case pending:
-		t.Visible = true
-	case inProgress:
-		t.Named, t.Started, t.Lost = "queue.json", p.sinceOf(r), p.nobodyWorks(r)
-	case awaitingReview:
-		t.Named, t.Awaits, t.Started = "awaiting review", "review", p.sinceOf(r) // its work is done: it is never lost
-	case completed:
-		t.Outcome = &protocol.Outcome{Status: completed, Agent: developer, Archived: r.archived}
-	case rejected:
-		reason := r.reason
-		if reason == "" {
-			reason = "rejected without a reason"
-		}
-		t.Outcome = &protocol.Outcome{Status: "failed", Agent: developer, Summary: reason,
-			Failures: []protocol.Failure{{Code: rejectedCode, Message: reason, Severity: "error"}}}
-	}
-	if o := t.Outcome; o != nil {
-		o.At = p.sinceOf(r)
-		o.Appeared, o.Ref = o.At, t.Ref
-		if o.Status == completed {
-			t.Late = p.lettersLeft(r, left)
-		}
-	}
-	return t
-}
-
-// sinceOf returns when the task entered its current state.
-func (p *Project) sinceOf(r *record) time.Time {
-	if k := p.history.tracks[r.id]; k != nil {
-		return k.since
-	}
-	return p.past(r.ended())
-}
-
-// nobodyWorks returns the proof that no process works on a task in progress; "" if there is none. The proof: no
-// orchestrator lives, it left no process running, and neither the task nor a working agent has shown a sign of life for as
-// long as a developer may be silent.
-func (p *Project) nobodyWorks(r *record) string {
-	if p.chief.lives() || len(p.chief.children) > 0 {
-		return ""
-	}
-	last := later(p.sinceOf(r), p.past(r.updated))
-	b, _ := p.statusBoard()
-	for i := range b.Value.roles {
-		if k := &b.Value.roles[i]; !k.idle() {
-			last = later(last, p.past(k.at))
-		}
-	}
-	if due := last.Add(p.opts.Developer); p.Now.Before(due) {
-		p.Patience.RetryAt(due)
-		return ""
-	}
-	return p.unled()
-}
-
-// unled says that no orchestrator lives, with the evidence.
-func (p *Project) unled() string {
-	why := p.chief.evidence
-	if p.chief.verdict == unnamed {
-		why = "no file names an orchestrator's process"
-	}
-	return "no orchestrator lives: " + why
-}
-
-// lettersLeft returns the mailbox that still contains messages of a completed task although they should have been cleared
-// (protocol 003, Clearing Messages).
-func (p *Project) lettersLeft(r *record, left map[string]located) *protocol.Ref {
-	m, ok := left[r.id]
-	if !ok {
-		return nil
-	}
-	end := p.sinceOf(r)
-	if end.IsZero() {
-		end = m.box.Stamp.ModTime()
-	}
-	if due := end.Add(clearAfter); p.Now.Before(due) {
-		p.Patience.RetryAt(due)
-		return nil
-	}
-	return &protocol.Ref{Path: m.file, Sum: string(m.box.Sum)}
-}
-
-// lettersByTask maps each task to the first mailbox that contains a message about it.
-func lettersByTask(mail []located) map[string]located {
-	left := map[string]located{}
-	for _, m := range mail {
-		for i := range m.box.Value.letters {
-			id := m.box.Value.letters[i].task
-			if _, ok := left[id]; !ok && id != "" {
-				left[id] = m
-			}
-		}
-	}
-	return left
-}
-
-// measures returns the project's metrics: the number of rejections, the number of failed builds, and the mean time of a
-// review.
-func (p *Project) measures(shown []*record, mail []located) []protocol.Measure {
-	n, failed := 0, 0
-	for _, r := range shown {
-		n += p.rejections(r)
-	}
-	for _, m := range mail {
-		for i := range m.box.Value.letters {
-			if b := m.box.Value.letters[i].build; b != nil && b.status == buildFailed {
-				failed++
-			}
-		}
-	}
-	list := []protocol.Measure{{Name: "rejections", Value: float64(n)}, {Name: "build_failures", Value: float64(failed)}}
-	if h := &p.history; h.reviews > 0 {
-		list = append(list, protocol.Measure{Name: "review_seconds", Value: (h.reviewed / time.Duration(h.reviews)).Seconds()})
+// tasks lists the tasks of queue.json.
+func (v *view) tasks() []protocol.Task {
+	list := make([]protocol.Task, 0, len(v.shown))
+	for _, r := range v.shown {
+		list = append(list, v.task(r))
 	}
 	return list
 }
 
-// oddIDs reports ids that cannot be used as faults.
-func (p *Project) oddIDs(ids []string) (faults []protocol.Fault) {
-	now := map[string]protocol.Fault{}
-	for _, id := range ids {
-		f, known := p.odd[id]
-		if _, twice := now[id]; twice {
-			continue
-		}
-		if !known {
-			f = protocol.Fault{Path: p.Shown(p.living().queueFile()), Since: p.Now, Hint: "use a plain id for the task",
-				Problem: fmt.Sprintf("%q is not an id for a task: it cannot be used as a file name", id)}
-		}
-		now[id] = f
-		faults = append(faults, f)
+// rejectedCode is the code of a rejected task's failure, and of the ledger entry for its requeue.
+const rejectedCode = "REJECTED"
+
+// task converts one task of queue.json for the policies.
+func (v *view) task(r *record) protocol.Task {
+	since := v.since(r)
+	t := protocol.Task{ID: r.id, Agent: developer, Source: "tech-lead", Type: r.kind, Title: r.title, Priority: r.priority, Timeout: protocol.NoTimeout,
+		Created: v.Past(r.created), Appeared: v.Past(r.ended()), Foreign: true, Requeue: true, Attempts: v.attempts.Of(r.id),
+		Ref: protocol.Ref{Path: v.used.queueFile(), Sum: string(r.sum)}}
+	if k := lastAttempt(v.attempts, r.id); k != nil {
+		t.Appeared = folder.Later(t.Appeared, k.Due)
 	}
-	p.odd = now
-	return faults
+	if t.Appeared.IsZero() {
+		t.Appeared = since
+	}
+	o := &protocol.Outcome{Agent: developer, At: since, Appeared: since, Ref: t.Ref}
+	switch r.status {
+	case pending:
+		t.Visible = true
+	case inProgress:
+		t.Named, t.Started, t.Lost = "queue.json", since, v.lost(r)
+	case awaitingReview:
+		t.Named, t.Awaits, t.Started = "awaiting review", "review", since // its work is done: it is never lost
+	case completed:
+		o.Status, o.Archived = completed, r.archived
+		t.Outcome, t.Late = o, v.leftMessages(r)
+	case rejected:
+		o.Status, o.Summary = "failed", cmp.Or(r.reason, "rejected without a reason")
+		o.Failures = []protocol.Failure{{Code: rejectedCode, Message: o.Summary, Severity: "error"}}
+		t.Outcome = o
+	}
+	return t
+}
+
+// since returns when the task entered its current state.
+func (v *view) since(r *record) time.Time {
+	if k := v.history.tracks[r.id]; k != nil {
+		return k.since
+	}
+	return v.Past(r.ended())
+}
+
+// lost returns the proof that no process works on a task in progress; "" if there is none. The proof: no orchestrator
+// lives, it left no process running, and neither the task nor a working agent has shown a sign of life for as long as a
+// developer may be silent.
+func (v *view) lost(r *record) string {
+	if v.orchestrator.lives() || len(v.orchestrator.children) > 0 {
+		return ""
+	}
+	last := folder.Later(v.since(r), v.Past(r.updated))
+	for i := range v.status.Value.roles {
+		if k := &v.status.Value.roles[i]; !k.idle() {
+			last = folder.Later(last, v.Past(k.at))
+		}
+	}
+	if v.Wait(last.Add(v.opts.Developer)) {
+		return ""
+	}
+	return v.orchestrator.absence()
+}
+
+// absence says that no orchestrator lives, with the evidence.
+func (o *orchestrator) absence() string {
+	if o.verdict == unnamed {
+		return "no orchestrator lives: no file names an orchestrator's process"
+	}
+	return "no orchestrator lives: " + o.evidence
+}
+
+// clearAfter is how long the messages of a completed task may stay, because its agents may still be about to clear them.
+const clearAfter = time.Minute
+
+// leftMessages returns the mailbox that still contains messages of a completed task although they should have been cleared
+// (protocol 003, Clearing Messages).
+func (v *view) leftMessages(r *record) *protocol.Ref {
+	m, ok := v.firstBox[r.id]
+	if !ok {
+		return nil
+	}
+	end := v.since(r)
+	if end.IsZero() {
+		end = m.stamp.ModTime()
+	}
+	if v.Wait(end.Add(clearAfter)) {
+		return nil
+	}
+	return &protocol.Ref{Path: m.file, Sum: string(m.sum)}
+}
+
+// rejections returns how often a task was rejected: the highest count among the file, the ledger and steward's own
+// observations.
+func (v *view) rejections(r *record) int {
+	recorded := 0
+	for _, k := range v.attempts.Of(r.id) {
+		if k.Code == rejectedCode {
+			recorded++
+		}
+	}
+	if k := lastAttempt(v.attempts, r.id); r.status == rejected && (k == nil || k.Committed || k.Code != rejectedCode) {
+		recorded++
+	}
+	if t := v.history.tracks[r.id]; t != nil {
+		recorded = max(recorded, t.rejections)
+	}
+	return max(recorded, r.rejections)
+}
+
+// measures returns the project's metrics: the number of rejections, the number of failed builds, and the mean time of a
+// review.
+func (v *view) measures() []protocol.Measure {
+	if !v.used.queue.Good {
+		return nil
+	}
+	n, failed := 0, 0
+	for _, r := range v.shown {
+		n += v.rejections(r)
+	}
+	for _, l := range allMessages(v.mail) {
+		if l.build != nil && l.build.status == buildFailed {
+			failed++
+		}
+	}
+	list := []protocol.Measure{{Name: "rejections", Value: float64(n)}, {Name: "build_failures", Value: float64(failed)}}
+	if h := v.history; h.reviews > 0 {
+		list = append(list, protocol.Measure{Name: "review_seconds", Value: (h.reviewed / time.Duration(h.reviews)).Seconds()})
+	}
+	return list
 }

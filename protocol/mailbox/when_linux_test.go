@@ -16,13 +16,13 @@ func queueBy(status, at string) string {
 // Work is lost after no agent has been active for the developer's limit by steward's clock, however a program writes
 // times: a change between two scans is as old as its file. For a change before the first scan only the zone is in doubt.
 func TestLostByAnyClock(t *testing.T) {
-	lost := func(t *testing.T, r *room, d time.Duration) bool {
+	lost := func(t *testing.T, r *testProject, d time.Duration) bool {
 		t.Helper()
 		return taskOf(t, r.pass(d), "task-001").Lost != ""
 	}
 	for _, pen := range protocoltest.Pens() {
 		t.Run(pen.Name, func(t *testing.T) {
-			r := newRoom(t, "")
+			r := newTestProject(t, "")
 			r.Write(queuePath, queueBy(pending, pen.Text(r.Now.Add(-3*time.Hour))))
 			r.pass(time.Minute)
 			r.Write(queuePath, queueBy(inProgress, pen.Text(r.Now)))
@@ -36,7 +36,7 @@ func TestLostByAnyClock(t *testing.T) {
 	}
 	for _, pen := range protocoltest.Zones() {
 		t.Run("before our time, "+pen.Name, func(t *testing.T) {
-			r := newRoom(t, "")
+			r := newTestProject(t, "")
 			r.Write(queuePath, queueBy(inProgress, pen.Text(r.Now)))
 			if lost(t, r, 0) || lost(t, r, 14*time.Minute) {
 				t.Error("lost too early")
@@ -54,14 +54,14 @@ func TestUnreadByAnyClock(t *testing.T) {
 	box := func(sent, read string) string {
 		return fmt.Sprintf(`{"messages": [{"type": "task_assignment", "taskId": "task-001", "timestamp": %q}], "lastRead": %q}`, sent, read)
 	}
-	codes := func(r *room) string {
+	codes := func(r *testProject) string {
 		return protocoltest.Codes(r.pass(11*time.Minute), "messages/to-developer.json")
 	}
 	utc := protocoltest.Pen{Name: "UTC"}
 	for _, pen := range protocoltest.Pens() {
 		t.Run(pen.Name, func(t *testing.T) {
 			for _, pair := range [][2]protocoltest.Pen{{pen, pen}, {utc, pen}, {pen, utc}} {
-				r := newRoom(t, file(queuePath, oneTask(inProgress, "")))
+				r := newTestProject(t, file(queuePath, oneTask(inProgress, "")))
 				r.pass(0)
 				sent, before := pair[0].Text(r.Now), pair[1].Text(r.Now.Add(-time.Minute))
 				r.Write(devPath, box(sent, before))
@@ -84,7 +84,7 @@ func TestUnreadByAnyClock(t *testing.T) {
 func TestQuestionByAnyClock(t *testing.T) {
 	for _, pen := range protocoltest.Pens() {
 		t.Run(pen.Name, func(t *testing.T) {
-			r := newRoom(t, file(queuePath, oneTask(inProgress, ""))+file(leadPath, `{"messages": [], "lastRead": null}`))
+			r := newTestProject(t, file(queuePath, oneTask(inProgress, ""))+file(leadPath, `{"messages": [], "lastRead": null}`))
 			r.pass(0)
 			asked := r.Now
 			ask := fmt.Sprintf(`{"type": "question", "taskId": "task-001", "question": "which?", "timestamp": %q}`, pen.Text(asked))
@@ -110,7 +110,7 @@ func TestOrchestratorByAnyClock(t *testing.T) {
 			continue // a process shares its clock with the kernel; only its zone can make it old
 		}
 		t.Run(pen.Name, func(t *testing.T) {
-			r := newRoom(t, around)
+			r := newTestProject(t, around)
 			cmd := r.child("exec sleep 100")
 			r.Now = time.Now()
 			write := func(status string) {

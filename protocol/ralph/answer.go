@@ -2,12 +2,14 @@ package ralph
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path"
 	"strings"
+	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // The options of an answer about a task. Any other answer is text, which is recorded and changes nothing. That includes
@@ -19,108 +21,219 @@ const (
 	answerLeave    = "leave"    // leave the task as it is
 )
 
+// The states of a recorded answer.
+const (
+	stateTaken   = "taken"   // about to be carried out; after a crash it is unknown whether it was
+	stateWritten = "written" // carried out
+	stateStarted = "started" // the resume command is running or has run
+	stateFailed  = "failed"  // the resume command could not be started, or failed at once
+)
+
+// answer is the record of a user's answer.
+type answer struct {
+	Key    string `json:"incident"`
+	At     string `json:"decided_at"`
+	By     string `json:"decided_by"`
+	Option string `json:"decision"`
+	Label  string `json:"label"`
+	Why    string `json:"rationale"`
+	Sum    string `json:"sum"`    // of the task's text that the user saw
+	Marker string `json:"marker"` // the task's marker before the answer was carried out
+	State  string `json:"state"`
+	Since  string `json:"since"` // when the answer entered the state
+	Error  string `json:"error,omitzero"`
+}
+
+// answers holds the newest answers about one task.
+type answers struct {
+	Task    string   `json:"task"`
+	Answers []answer `json:"answers"` // oldest first
+}
+
+const (
+	answersDir = own + "/answers"
+	maxAnswers = 10   // per task
+	maxWords   = 4000 // characters of each text of an answer
+)
+
+func answersFile(id string) string { return answersDir + "/" + id + ".json" }
+
+func answerOf(c protocol.Change) answer {
+	a := c.Answer
+	return answer{Key: folder.Line(a.Key, 200), At: a.At.UTC().Format(time.RFC3339Nano), By: folder.Line(a.By, 200), Option: folder.Line(a.Option, 200),
+		Label: folder.Short(a.Label, maxWords), Why: folder.Short(a.Why, maxWords), Sum: c.Ref.Sum}
+}
+
+// is reports whether both are the same answer. The key alone is not enough: a reopened incident keeps its key.
+func (a *answer) is(other *answer) bool { return a.Key == other.Key && a.At == other.At }
+
+func (a *answer) failure() error { return fmt.Errorf("%w: %s", ErrResume, a.Error) }
+
+func decodeAnswers(text []byte) (answers, error) {
+	var list answers
+	err := jsonfile.Decode(text, &list)
+	return list, err
+}
+
+// put adds an answer to those of its task, or replaces it there, and keeps the newest maxAnswers.
+func (l *answers) put(a answer) {
+	for i := range l.Answers {
+		if old := &l.Answers[i]; old.is(&a) {
+			if a.Marker == "" {
+				a.Marker = old.Marker
+			}
+			*old = a
+			return
+		}
+	}
+	l.Answers = append(l.Answers, a)
+	l.Answers = l.Answers[max(0, len(l.Answers)-maxAnswers):]
+}
+
+// readAnswers reads the answers about a task; there is false if none is on record.
+func readAnswers(root *jsonfile.Root, id string) (list answers, sum jsonfile.Sum, there bool, err error) {
+	blob, err := root.Read(answersFile(id), maxFile)
+	if folder.Missing(err) {
+		return answers{}, "", false, nil
+	}
+	if err == nil {
+		list, err = decodeAnswers(blob.Data)
+	}
+	if err != nil {
+		err = fmt.Errorf("read the answers on record: %w", err)
+	}
+	return list, blob.Sum, true, err
+}
+
+// record writes down that an answer is in a state. It replaces an earlier record of the same answer.
+func (w *writer) record(id string, a answer, state string) error {
+	a.State, a.Since = state, w.Now.UTC().Format(time.RFC3339Nano)
+	if err := w.Root.Mkdir(answersDir, 0o755); err != nil {
+		return fmt.Errorf("record the answer: %w", err)
+	}
+	list, sum, there, err := readAnswers(w.Root, id)
+	if err != nil {
+		return err
+	}
+	list.Task = id
+	list.put(a)
+	doc, err := jsonfile.Encode(list)
+	if err != nil {
+		return err
+	}
+	if !there {
+		err = w.Root.Create(answersFile(id), doc, 0o644)
+	} else {
+		var late *jsonfile.Late
+		late, err = w.Root.Replace(answersFile(id), doc, sum)
+		err = errors.Join(err, late.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("record the answer: %w", err)
+	}
+	return nil
+}
+
 // answer carries out a user's decision about a task. The kanban has a marker for the effect (protocol 002, Status Updates)
 // but no field for the user's text. That text is recorded in steward's own folder before anything is changed, so that one
 // answer has one effect despite crashes.
-func (p *Project) answer(ctx context.Context, c protocol.Change) error {
-	a := c.Answer
+func (w *writer) answer(ctx context.Context, c protocol.Change) error {
+	id, a := c.Subject.ID, c.Answer
 	if a == nil || a.Key == "" || a.At.IsZero() || a.Option == "" && strings.TrimSpace(folder.Line(a.Label, maxWords)) == "" {
 		return fmt.Errorf("%s %s: the answer lacks its incident, its time or its words", c.Verb, c.Subject)
 	}
 	if a.Option == answerLeave && strings.TrimSpace(a.Why) == "" {
 		return nil
 	}
-	n := noteOf(c)
-	old, err := p.noted(c.Subject.ID, n)
-	switch {
-	case err != nil:
+	list, _, _, err := readAnswers(w.Root, id)
+	if err != nil {
 		return err
+	}
+	n, old := answerOf(c), answer{}
+	for i := range list.Answers {
+		if list.Answers[i].is(&n) {
+			old = list.Answers[i]
+		}
+	}
+	switch {
 	case old.State == stateFailed:
 		return old.failure()
 	case old.State != "" && old.State != stateTaken:
 		return nil
-	}
-	switch {
-	case a.Option == answerRetry && len(p.opts.Resume) > 0:
-		return p.resumeTask(ctx, c, n, old)
+	case a.Option == answerRetry && len(w.opts.Resume) > 0:
+		return w.resume(ctx, c, n, old)
 	case a.Option == answerRetry:
-		return p.settle(ctx, c, n, todo)
+		return w.decide(ctx, c, n, todo)
 	case a.Option == answerComplete:
-		return p.settle(ctx, c, n, complete)
+		return w.decide(ctx, c, n, complete)
 	}
-	if _, err := p.asked(c); err != nil {
+	blob, err := w.Root.Read(kanbanFile, maxKanban)
+	if err != nil {
 		return err
 	}
-	return p.note(c.Subject.ID, n.in(stateWritten, p.Now))
+	if it, err := itemOf(blob.Data, id); err != nil {
+		return err
+	} else if it.sum != c.Ref.Sum {
+		return folder.Moved("the line of %s is not the one that was judged", id)
+	}
+	return w.record(id, n, stateWritten)
 }
 
-// settle marks a failed or lost task as the user decided. A task whose pull request is open is neither: it is complete
+// decide marks a failed or lost task as the user decided. A task whose pull request is open is neither: it is complete
 // when the pull request is merged, and its program marks it then (protocol 002, Status Updates: post-PR merge).
-func (p *Project) settle(ctx context.Context, c protocol.Change, n note, to byte) error {
-	err := p.remark(ctx, c, string([]rune{failed, working}), to, func([]byte) error {
-		return p.note(c.Subject.ID, n.in(stateTaken, p.Now))
-	})
-	if err != nil {
-		return err
-	}
-	return p.note(c.Subject.ID, n.in(stateWritten, p.Now))
-}
-
-// asked returns the task's line in the kanban, if it is still the line that the user saw.
-func (p *Project) asked(c protocol.Change) (*item, error) {
-	blob, err := p.Root.Read(kanbanFile, maxKanban)
-	if err != nil {
-		return nil, err
-	}
-	it, err := itemOf(blob.Data, c.Subject.ID)
-	if err == nil && it.sum != c.Ref.Sum {
-		err = folder.Moved("the line of %s is not the one that was judged", it.id)
-	}
-	return it, err
-}
-
-// atRest proves that a user may decide about a task: no process works on it, and its own program will not resume it.
-func (p *Project) atRest(kanban []byte, c protocol.Change) error {
-	if err := p.nobodyWorksOn(kanban, c); err != nil {
-		return err
-	}
+func (w *writer) decide(ctx context.Context, c protocol.Change, a answer, to byte) error {
 	id := c.Subject.ID
-	p.relist()
-	table := p.count()
-	for _, name := range sortedKeys(p.workers) {
-		run := p.workers[name]
-		if run.task != id || run != p.newest[id] && !run.plan {
-			continue
-		}
-		p.wake(run)
-		p.scan(run)
-		p.readPIDs(run)
-		if run.session = p.judge(table, run); run.session.presence == protocol.PresenceHere {
-			return folder.Moved("%s is at work: %s", run.name, run.session.evidence)
-		}
+	err := w.mark(ctx, c, string([]rune{failed, working}), to, func([]byte) error { return w.record(id, a, stateTaken) })
+	if err != nil {
+		return err
 	}
-	if w := p.newest[id]; w != nil {
-		return p.leftAlone(w)
-	}
-	return nil
+	return w.record(id, a, stateWritten)
 }
 
-// leftAlone proves that the program itself is not about to resume a worker. The program finds workers to resume by their
-// folders, whatever the kanban says. A worker whose last attempt was postponed waits for the end of its cooldown.
-func (p *Project) leftAlone(w *worker) error {
-	p.readResume(w)
-	if !w.active {
-		defer p.Patience.Clear(path.Join(w.dir(), resumeFile)) // no scan reads this file
-	}
-	r := &w.resume
+// resume lets the program itself resume a failed or lost task. It records the answer before it starts the command. After a
+// crash it is unknown whether the command started: it counts as started if it still runs, or if the task's marker has
+// changed. Otherwise it had no effect and is run.
+func (w *writer) resume(ctx context.Context, c protocol.Change, a, old answer) error {
+	id := c.Subject.ID
+	busy, err := w.resumes.busy(ctx, id)
 	switch {
-	case !r.There:
-		return nil
-	case !r.Good:
-		return folder.Moved("%s of %s cannot be read, so its own program may still resume it", resumeFile, w.name)
-	case r.Value.terminal || r.Value.attempts >= r.Value.most || !p.Now.Before(r.Value.cooling):
-		return nil
+	case err != nil:
+		return err
+	case busy && old.State == stateTaken:
+		return w.record(id, a, stateStarted)
+	case busy:
+		return folder.Moved("a resume command for %s still runs", id)
 	}
-	return folder.Moved("its own program resumes %s after %s (attempt %d of %d)", w.name, r.Value.cooling.UTC().Format("15:04:05Z"),
-		r.Value.attempts+1, r.Value.most)
+	blob, err := w.Root.Read(kanbanFile, maxKanban)
+	if err != nil {
+		return err
+	}
+	it, err := itemOf(blob.Data, id)
+	switch {
+	case err != nil:
+		return err
+	case it.marker == todo: // the task is already to be done
+		return w.record(id, a, stateWritten)
+	case old.State == stateTaken && old.Marker != string(rune(it.marker)):
+		return w.record(id, a, stateStarted)
+	case it.sum != c.Ref.Sum:
+		return folder.Moved("the line of %s is not the one that was judged", id)
+	case it.marker != failed && it.marker != working:
+		return folder.Moved("%s is marked [%c]", id, it.marker)
+	}
+	if err := w.proveSettled(blob.Data, c); err != nil {
+		return err
+	}
+	a.Marker = string(rune(it.marker))
+	if err := w.record(id, a, stateTaken); err != nil {
+		return err
+	}
+	if err := w.resumes.run(ctx, id); err != nil {
+		if errors.Is(err, protocol.ErrConflict) {
+			return err
+		}
+		a.Error = folder.Line(err.Error(), 400)
+		return errors.Join(w.record(id, a, stateFailed), a.failure())
+	}
+	return w.record(id, a, stateStarted)
 }

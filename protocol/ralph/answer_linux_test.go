@@ -37,7 +37,7 @@ func TestAnswerWaitsForTheKanbansLock(t *testing.T) {
 	}
 	in.Close()
 	cmd.Wait()
-	if err := p.Apply(t.Context(), c, now.Add(lockRest)); err != nil || kanbanOf(t, dir) != kanban(line("x", "TASK-001", "x")) {
+	if err := p.Apply(t.Context(), c, now.Add(lockRetry)); err != nil || kanbanOf(t, dir) != kanban(line("x", "TASK-001", "x")) {
 		t.Errorf("when it is free again: %v\n%s", err, kanbanOf(t, dir))
 	}
 }
@@ -55,7 +55,7 @@ func TestAnswerSparesLivingSessions(t *testing.T) {
 					k := found(t, at, at, ":")
 					write(t, dir, Base+"/"+workersDir+"/"+worker+"/"+pid, pidText(k.leader))
 					p := open(t, dir)
-					p.opts.Resume, p.moment = resume, time.Minute
+					p.opts.Resume, p.write.resumes.moment = resume, time.Minute
 					for _, option := range []string{answerRetry, answerComplete} {
 						c := decided(t, look(t, p, now), option, now)
 						if err := p.Apply(t.Context(), c, now); !errors.Is(err, protocol.ErrConflict) || !strings.Contains(err.Error(), worker+" is at work") {
@@ -102,7 +102,7 @@ func readOnly(t *testing.T) {
 	for _, resume := range [][]string{nil, {"touch", "ran-{task}"}} {
 		dir := lay(t, file(kanbanPath, text)+file(kanbanPath+".lock", "")+file(Base+"/steward/guard.lock", ""))
 		p := open(t, dir)
-		p.opts.Resume, p.moment = resume, time.Minute
+		p.opts.Resume, p.write.resumes.moment = resume, time.Minute
 		c := decided(t, look(t, p, now), answerRetry, now)
 		for _, mode := range []os.FileMode{0o555, 0o755} {
 			for _, name := range []string{Base, Base + "/" + own} {

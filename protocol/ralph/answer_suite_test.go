@@ -33,7 +33,7 @@ func openFor(t testing.TB, dir string) *Project {
 		opts.Resume = []string{"sh", wiggumFile, "{task}"}
 	}
 	p := New(dir, opts)
-	p.moment = time.Minute // the machine may be slow
+	p.write.resumes.moment = time.Minute // the machine may be slow
 	t.Cleanup(p.Close)
 	return p
 }

@@ -33,7 +33,7 @@ func kanbanOf(t testing.TB, dir string) string {
 
 // onRecord returns steward's record of the answers about TASK-001; "" if there is none.
 func onRecord(dir string) string {
-	text, _ := os.ReadFile(filepath.Join(dir, Base, notesFile("TASK-001")))
+	text, _ := os.ReadFile(filepath.Join(dir, Base, answersFile("TASK-001")))
 	return string(text)
 }
 
@@ -126,7 +126,7 @@ func TestCrashBetweenRecordAndMark(t *testing.T) {
 	p, now := open(t, dir), time.Now()
 	c := decided(t, look(t, p, now), answerComplete, now)
 	p.Begin(now)
-	if err := p.Guarded(t.Context(), func() error { return p.note("TASK-001", noteOf(c).in(stateTaken, now)) }); err != nil {
+	if err := p.Guarded(t.Context(), func() error { return p.write.record("TASK-001", answerOf(c), stateTaken) }); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -144,7 +144,7 @@ func TestRecordOfAnswersIsBounded(t *testing.T) {
 	dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "x"))))
 	p, now := open(t, dir), time.Now()
 	s := look(t, p, now)
-	for n := range 3 * maxNotes {
+	for n := range 3 * maxAnswers {
 		c := decided(t, s, "", now.Add(time.Duration(n)*time.Second))
 		c.Answer.Label = fmt.Sprint("word ", n, ";") + strings.Repeat("\x01", 100_000)
 		if err := p.Apply(t.Context(), c, now); err != nil {
@@ -152,10 +152,10 @@ func TestRecordOfAnswersIsBounded(t *testing.T) {
 		}
 	}
 	record := onRecord(dir)
-	if len(record) > maxFile || strings.Count(record, "incident") != maxNotes || !strings.Contains(record, fmt.Sprint("word ", 3*maxNotes-1, ";")) {
+	if len(record) > maxFile || strings.Count(record, "incident") != maxAnswers || !strings.Contains(record, fmt.Sprint("word ", 3*maxAnswers-1, ";")) {
 		t.Errorf("%d bytes, %d answers", len(record), strings.Count(record, "incident"))
 	}
-	write(t, dir, Base+"/"+notesFile("TASK-001"), `{"answers": [`)
+	write(t, dir, Base+"/"+answersFile("TASK-001"), `{"answers": [`)
 	if err := p.Apply(t.Context(), decided(t, s, answerRetry, now), now); err == nil {
 		t.Error("a record that cannot be read is no reason to answer twice")
 	}

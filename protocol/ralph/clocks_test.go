@@ -38,7 +38,7 @@ func TestWorkerByAnyZone(t *testing.T) {
 // stepEnd returns when the worker's only step ended.
 func stepEnd(t *testing.T, p *Project) time.Time {
 	t.Helper()
-	for _, w := range p.workers {
+	for _, w := range p.workers.all {
 		for _, s := range w.results {
 			return s.when()
 		}

@@ -9,61 +9,54 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// marksFile is steward's own record of the tasks that it marked as failed, one task per line. The kanban has no field for
-// the time and the reason of a mark.
-const marksFile = own + "/marks.jsonl"
+// failuresFile is steward's own record of the tasks that it marked as failed, one task per line. The kanban has no field
+// for the time and the reason of a mark.
+const failuresFile = own + "/marks.jsonl"
 
-const maxMarks = 256 << 10 // bytes of the record that are kept and read
+const maxFailures = 256 << 10 // bytes of the record that are kept and read
 
-// markLine is one line of the record. Sum is the checksum of the task's text as marked: if the text has changed since, the
-// failure is no longer steward's.
-type markLine struct {
+// failureLine is one line of the record. Sum is the checksum of the task's text as marked: if the text has changed since,
+// the failure is no longer steward's.
+type failureLine struct {
 	Task string `json:"task"`
 	Sum  string `json:"sum"`
 	At   string `json:"at"`
 	Why  string `json:"why"`
 }
 
-// marking is the recorded mark of one task.
-type marking struct {
+// failure is the record of one task.
+type failure struct {
 	sum, why string
 	at       time.Time
 }
 
-// failures holds the newest marking of each task.
+// failures holds the newest record of each task that steward marked as failed.
 type failures struct {
-	tail folder.Tail
-	of   map[string]marking
+	tail  folder.Tail
+	of    map[string]failure
+	fresh bool // lines were read that the board does not show yet
 }
 
-func newMarks() failures {
-	return failures{tail: folder.Tail{File: marksFile, Max: maxMarks, Last: maxMarks}, of: map[string]marking{}}
+func newFailures() failures {
+	return failures{tail: folder.Tail{File: failuresFile, Max: maxFailures, Last: maxFailures}, of: map[string]failure{}}
 }
 
-// readMarks reads the lines appended to the record. It costs one stat if there are none.
-func (p *Project) readMarks() {
-	m := &p.marked
-	_ = m.tail.Read(p.Folder, func() { m.of = map[string]marking{} }, func(line []byte, _ int64) {
-		if id, k := decodeMark(bytes.TrimSpace(line)); id != "" {
-			m.of[id] = k
-			p.board.fresh = true
+// read reads the lines appended to the record. It costs one stat if there are none.
+func (l *failures) read(f *folder.Folder) {
+	_ = l.tail.Read(f, func() { clear(l.of) }, func(line []byte, _ int64) {
+		if id, k := decodeFailure(line); id != "" {
+			l.of[id], l.fresh = k, true
 		}
 	})
 }
 
-// decodeMark reads one line; an invalid line yields an empty id.
-func decodeMark(line []byte) (id string, k marking) {
-	if len(line) == 0 || len(line) > maxSmall {
-		return "", marking{}
-	}
-	o, err := jsonfile.Parse(line)
-	if err != nil {
-		return "", marking{}
-	}
+// decodeFailure reads one line; an invalid line yields an empty id.
+func decodeFailure(line []byte) (id string, k failure) {
+	o := parseLine(line)
 	id, _ = o.String("task")
 	at, ok := o.Time("at")
 	if !isTaskID(id) || !ok.OK() {
-		return "", marking{}
+		return "", failure{}
 	}
 	k.at = at
 	k.sum, _ = o.String("sum")
@@ -72,53 +65,53 @@ func decodeMark(line []byte) (id string, k marking) {
 	return id, k
 }
 
-// markOf returns the recorded mark of a task, if the task's text in the kanban still matches it.
-func (p *Project) markOf(it *item) (marking, bool) {
-	k, ok := p.marked.of[it.id]
+// find returns the record of a task, if the task's text in the kanban still matches it.
+func (l *failures) find(it *item) (failure, bool) {
+	k, ok := l.of[it.id]
 	return k, ok && it.marker == failed && k.sum == it.sum
 }
 
 // record writes down that a task is about to be marked, and why. It runs before the mark is made: a crash in between
 // leaves a line that matches no task, or that matches once the mark is made after all.
-func (p *Project) record(kanban []byte, id, why string) error {
-	p.readMarks()
+func (l *failures) record(f *folder.Folder, kanban []byte, id, why string) error {
+	l.read(f)
 	why = folder.Line(why, 300)
 	for _, it := range parseKanban(kanban) {
 		if it.id != id {
 			continue
 		}
-		if m := p.marked.of[id]; m.sum == it.sum && m.why == why && p.Now.Sub(m.at).Abs() < time.Minute {
+		if k := l.of[id]; k.sum == it.sum && k.why == why && f.Now.Sub(k.at).Abs() < time.Minute {
 			return nil // recorded before a crash that prevented the mark
 		}
-		if err := p.trimMarks(); err != nil {
+		if err := trimLog(f.Root, failuresFile, maxFailures); err != nil {
 			return err
 		}
-		line, err := jsonfile.EncodeLine(markLine{Task: id, Sum: it.sum, At: p.Now.UTC().Format(time.RFC3339Nano), Why: why})
+		line, err := jsonfile.EncodeLine(failureLine{Task: id, Sum: it.sum, At: f.Now.UTC().Format(time.RFC3339Nano), Why: why})
 		if err != nil {
 			return err
 		}
-		if err := p.Root.Append(marksFile, line); err != nil {
+		if err := f.Root.Append(failuresFile, line); err != nil {
 			return fmt.Errorf("record the mark: %w", err)
 		}
 	}
 	return nil
 }
 
-// trimMarks keeps the newer half of a record that has grown too long.
-func (p *Project) trimMarks() error {
-	st, err := p.Root.Stat(marksFile)
-	if folder.Missing(err) || err == nil && st.Size <= maxMarks {
+// trimLog keeps the newer half of a log that has grown beyond most bytes.
+func trimLog(root *jsonfile.Root, file string, most int64) error {
+	st, err := root.Stat(file)
+	if folder.Missing(err) || err == nil && st.Size <= most {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	data, _, err := p.Root.ReadAt(marksFile, st.Size-maxMarks/2, maxMarks)
+	data, _, err := root.ReadAt(file, st.Size-most/2, most)
 	if err != nil {
 		return err
 	}
 	_, data, _ = bytes.Cut(data, []byte("\n"))
-	late, err := p.Root.Replace(marksFile, data, jsonfile.Any)
+	late, err := root.Replace(file, data, jsonfile.Any)
 	_ = late.Close()
 	return err
 }

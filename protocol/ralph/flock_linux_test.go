@@ -113,7 +113,7 @@ func flip(t *testing.T, p *Project) int {
 	if k.Visible {
 		return begin(t, p)
 	}
-	p.shut = shut{} // the lock is held nearly all the time
+	p.write.lockedBy = "" // the lock is held nearly all the time
 	if err := p.Apply(t.Context(), about(verb, k), time.Now()); err != nil {
 		if !errors.Is(err, protocol.ErrConflict) {
 			t.Fatal(err)
@@ -193,10 +193,10 @@ func TestWaitForTheLockIsBounded(t *testing.T) {
 		}})
 		defer p.Close()
 		c := about(protocol.VerbCancel, taskOf(t, look(t, p, now), "TASK-001"))
-		for _, try := range []struct{ after, takes time.Duration }{{0, lockWait}, {0, 0}, {lockRest - 1, 0}, {lockRest, lockWait}, {-time.Second, lockWait}} {
+		for _, try := range []struct{ after, takes time.Duration }{{0, lockWait}, {0, 0}, {lockRetry - 1, 0}, {lockRetry, lockWait}, {-time.Second, lockWait}} {
 			begun := time.Now()
 			err := p.Apply(t.Context(), c, now.Add(try.after))
-			if !errors.Is(err, protocol.ErrConflict) || !strings.Contains(err.Error(), "the kanban is locked by somebody; tried again at the next look") || time.Since(begun) != try.takes {
+			if !errors.Is(err, protocol.ErrConflict) || !strings.Contains(err.Error(), "the kanban is locked by another process; tried again at the next look") || time.Since(begun) != try.takes {
 				t.Errorf("after %v: %v in %v, want a conflict in %v", try.after, err, time.Since(begun), try.takes)
 			}
 		}
@@ -228,7 +228,7 @@ func TestHolderOfTheKanbanIsNamed(t *testing.T) {
 	}
 	in.Close()
 	cmd.Wait()
-	if err := p.Apply(t.Context(), c, now.Add(lockRest)); err != nil {
+	if err := p.Apply(t.Context(), c, now.Add(lockRetry)); err != nil {
 		t.Errorf("when it is free again: %v", err)
 	}
 }

@@ -34,7 +34,7 @@ func FuzzKanban(f *testing.F) {
 			if isMarker(it.marker) && text[it.offset] != it.marker {
 				t.Errorf("the marker of %+v is not at its offset", it)
 			}
-			if it.twice || !isMarker(it.marker) {
+			if it.duplicate || !isMarker(it.marker) {
 				continue
 			}
 			// Law 2: exactly one byte changes, and parsing shows the change.
@@ -43,21 +43,20 @@ func FuzzKanban(f *testing.F) {
 				to = dropped
 			}
 			if it.marker == dropped { // only its author can make it planned again
-				if out, err := mark(text, it.id, it.sum, string(rune(it.marker)), to); err == nil || out != nil {
+				if out, err := setMarker(text, it.id, it.sum, string(rune(it.marker)), to); err == nil || out != nil {
 					t.Errorf("%+v is marked as %c", it, to)
 				}
 				continue
 			}
-			out, err := mark(text, it.id, it.sum, string(rune(it.marker)), to)
+			out, err := setMarker(text, it.id, it.sum, string(rune(it.marker)), to)
 			if err != nil || len(out) != len(text) || string(out[:it.offset])+string(out[it.offset+1:]) != string(text[:it.offset])+string(text[it.offset+1:]) {
 				t.Fatalf("%v: %q", err, out)
 			}
-			if back, err := mark(out, it.id, it.sum, "", to); back != nil || err != nil {
+			if back, err := setMarker(out, it.id, it.sum, "", to); back != nil || err != nil {
 				t.Errorf("what is in place already: %q, %v", back, err)
 			}
 		}
-		b := board{file: jsonfile.Reading[[]item]{Value: items}}
-		for _, found := range b.findings() {
+		for _, found := range kanbanFindings(items) {
 			if found.Code == "" || !oneLine(found.Text, found.Field) {
 				t.Errorf("finding %+v", found)
 			}
@@ -85,7 +84,7 @@ func fuzzObject[T any](f *testing.F, decode func(jsonfile.Object) T, check func(
 
 func FuzzResult(f *testing.F) {
 	fuzzObject(f, decodeResult, func(t *testing.T, r result) {
-		if r.gate != "" && !gateWord().MatchString(r.gate) || len(r.errors) > maxErrors || !oneLine(append(r.errors, r.odd, r.status)...) || len([]rune(r.odd)) > 40 {
+		if r.gate != "" && !gateWord().MatchString(r.gate) || len(r.errors) > maxErrors || !oneLine(append(r.errors, r.invalidGate, r.status)...) || len([]rune(r.invalidGate)) > 40 {
 			t.Errorf("%+v", r)
 		}
 	}, failResult, `{"outputs": {"gate_result": 7}, "errors": [], "completed_at": 1e300}`, `{"outputs": {"gate_result": "MAYBE"}, "errors": [{"message": "x"}]}`)
@@ -93,7 +92,7 @@ func FuzzResult(f *testing.F) {
 
 func FuzzCheckpoint(f *testing.F) {
 	fuzzObject(f, decodeCheckpoint, func(t *testing.T, c checkpoint) {
-		if !oneLine(c.status, c.step) || len([]rune(c.step)) > 200 {
+		if !oneLine(c.step) || len([]rune(c.step)) > 200 {
 			t.Errorf("%+v", c)
 		}
 	}, `{"version": "1.0", "iteration": 3, "timestamp": "2024-01-15T10:30:00Z", "status": "in_progress", "next_steps": ["Write unit tests"]}`, `{"next_steps": []}`)

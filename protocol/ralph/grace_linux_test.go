@@ -31,10 +31,10 @@ func TestGraceRestsOnFiles(t *testing.T) {
 	t.Run("kanban", func(t *testing.T) {
 		dir := settingUp(t, file(kanbanPath, one), now)
 		s := sameByHints(t, open(t, dir), now.Add(59*time.Second))
-		if taskOf(t, s, "TASK-001").Lost != "" || !s.Again.Equal(now.Add(setUp)) {
+		if taskOf(t, s, "TASK-001").Lost != "" || !s.Again.Equal(now.Add(defaultGrace)) {
 			t.Errorf("again %v:\n%s", s.Again, protocoltest.Describe(s))
 		}
-		if lostAt(t, open(t, dir), now.Add(setUp)) == "" {
+		if lostAt(t, open(t, dir), now.Add(defaultGrace)) == "" {
 			t.Error("a minute after it was written, it is not lost to one that has only come")
 		}
 	})
@@ -42,10 +42,10 @@ func TestGraceRestsOnFiles(t *testing.T) {
 		dir := settingUp(t, file(kanbanPath, one)+file(home+"/prd.md", "x"), now.Add(-time.Hour))
 		age(t, dir, home, now)
 		s := sameByHints(t, open(t, dir), now.Add(59*time.Second))
-		if a, _ := s.Agent(workerOne); taskOf(t, s, "TASK-001").Lost != "" || !a.Idle || !s.Again.Equal(now.Add(setUp)) {
+		if a, _ := s.Agent(workerOne); taskOf(t, s, "TASK-001").Lost != "" || !a.Idle || !s.Again.Equal(now.Add(defaultGrace)) {
 			t.Errorf("again %v:\n%s", s.Again, protocoltest.Describe(s))
 		}
-		if lostAt(t, open(t, dir), now.Add(setUp)) == "" {
+		if lostAt(t, open(t, dir), now.Add(defaultGrace)) == "" {
 			t.Error("a minute later it is not lost")
 		}
 	})
@@ -53,7 +53,7 @@ func TestGraceRestsOnFiles(t *testing.T) {
 		begun := time.Unix(1705312000, 0) // the epoch in the folder's name, whatever its mtime
 		dir := settingUp(t, file(kanbanPath, one)+file(home+"/prd.md", "x"), begun.Add(-time.Hour))
 		age(t, dir, home, begun.Add(-time.Hour))
-		if lostAt(t, open(t, dir), begun.Add(59*time.Second)) != "" || lostAt(t, open(t, dir), begun.Add(setUp)) == "" {
+		if lostAt(t, open(t, dir), begun.Add(59*time.Second)) != "" || lostAt(t, open(t, dir), begun.Add(defaultGrace)) == "" {
 			t.Error("the epoch of the folder's name does not count")
 		}
 	})
@@ -133,7 +133,7 @@ func TestOnlyAPlanningRunWorksOnIt(t *testing.T) {
 	if err := p.Apply(t.Context(), c, now.Add(time.Hour)); err == nil {
 		t.Error("concluded while it is planned")
 	}
-	k.behead()
+	k.killLeader()
 	kill(t, k.child)
 	if lost := lostAt(t, p, now.Add(2*time.Hour)); lost != "only a planning run worked on it, and that is over" {
 		t.Errorf("it is over: %q", lost)

@@ -40,12 +40,12 @@ func TestParseKanbanReadsFields(t *testing.T) {
 func TestMarkChangesOneByteOfTheLineThatWasJudged(t *testing.T) {
 	text := []byte(kanban(line("=", "TASK-001", "a [=] b"), line("=", "TASK-002", "x"), line(" ", "TASK-003", "x"), line(" ", "TASK-003", "y")))
 	items := parseKanban(text)
-	got, err := mark(text, "TASK-002", items[1].sum, "=", failed)
+	got, err := setMarker(text, "TASK-002", items[1].sum, "=", failed)
 	want := bytes.Replace(text, []byte("- [=] **[TASK-002]"), []byte("- [*] **[TASK-002]"), 1)
 	if err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%v\n%s", err, got)
 	}
-	if again, err := mark(got, "TASK-002", items[1].sum, "=", failed); again != nil || err != nil {
+	if again, err := setMarker(got, "TASK-002", items[1].sum, "=", failed); again != nil || err != nil {
 		t.Errorf("already so: %q, %v", again, err)
 	}
 	for _, c := range []struct {
@@ -57,7 +57,7 @@ func TestMarkChangesOneByteOfTheLineThatWasJudged(t *testing.T) {
 		{"TASK-009", "", "=", protocol.ErrConflict},
 		{"TASK-003", items[2].sum, " ", errAmbiguous},
 	} {
-		if got, err := mark(text, c.id, c.sum, c.from, failed); !errors.Is(err, c.want) || got != nil {
+		if got, err := setMarker(text, c.id, c.sum, c.from, failed); !errors.Is(err, c.want) || got != nil {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -252,7 +252,7 @@ func TestWorkerHasTimeForItsSetUp(t *testing.T) {
 	if taskOf(t, s, "TASK-001").Lost != "" || taskOf(t, s, "TASK-002").Lost != "" || !ok || !a.Idle || s.Again.IsZero() {
 		t.Errorf("at once:\n%s", protocoltest.Describe(s))
 	}
-	s = sameByHints(t, p, now.Add(setUp+2*time.Second))
+	s = sameByHints(t, p, now.Add(defaultGrace+2*time.Second))
 	if taskOf(t, s, "TASK-001").Lost == "" || taskOf(t, s, "TASK-002").Lost == "" {
 		t.Errorf("a minute later:\n%s", protocoltest.Describe(s))
 	}

@@ -7,17 +7,16 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// chiefName is the orchestrator's name as an agent.
-const chiefName = "orchestrator"
+// orchestratorName is the orchestrator's name as an agent.
+const orchestratorName = "orchestrator"
 
-// orchestratorState is the orchestrator: the process that starts and resumes workers.
-type orchestratorState struct {
+// orchestrator is the process that starts and resumes workers.
+type orchestrator struct {
 	files    [2]jsonfile.Reading[int]
 	presence protocol.Presence
 	evidence string
@@ -25,71 +24,59 @@ type orchestratorState struct {
 	leader   protocol.Identity // zero if it is not alive
 }
 
-// chiefFiles are the orchestrator's pid file today and that of older installs, whose dot files lie in .ralph itself.
-var chiefFiles = [2]string{path.Join(orchestratorDir, "orchestrator.pid"), ".orchestrator.pid"}
+// orchestratorFiles are the orchestrator's pid file today and that of older installs, whose dot files lie in .ralph itself.
+var orchestratorFiles = [2]string{path.Join(orchestratorDir, "orchestrator.pid"), ".orchestrator.pid"}
 
-func (p *Project) readChief() {
-	for i, file := range chiefFiles {
-		p.readPID(&p.chief.files[i], file)
+func (o *orchestrator) read(f *folder.Folder) {
+	for i, file := range orchestratorFiles {
+		readPID(f, &o.files[i], file)
 	}
 }
 
-// claims reports whether there is any pid file of the orchestrator.
-func (c *orchestratorState) claims() bool { return c.files[0].There || c.files[1].There }
+// claimed reports whether there is any pid file of the orchestrator.
+func (o *orchestrator) claimed() bool { return o.files[0].There || o.files[1].There }
 
-// judgeChief decides whether the orchestrator lives.
-func (p *Project) judgeChief(c *processScan) {
-	k := &p.chief
-	k.presence, k.evidence, k.pid, k.leader = protocol.PresenceUnproved, "", 0, protocol.Identity{}
-	for i := range k.files {
-		r := &k.files[i]
-		if !r.There || k.presence == protocol.PresenceHere {
+func (o *orchestrator) here() bool { return o.presence == protocol.PresenceHere }
+
+// judge decides whether the orchestrator lives.
+func (o *orchestrator) judge(t *processTable) {
+	*o = orchestrator{files: o.files, presence: protocol.PresenceUnproved}
+	for i, file := range orchestratorFiles {
+		r := &o.files[i]
+		switch {
+		case !r.There || o.here():
+			continue
+		case !r.Good:
+			o.evidence = file + " cannot be read"
 			continue
 		}
-		if !r.Good {
-			k.evidence = chiefFiles[i] + " cannot be read"
+		o.pid = r.Value
+		if !t.known {
+			o.evidence = "the process table cannot be read here"
 			continue
 		}
-		k.pid = r.Value
-		if !c.known {
-			k.evidence = "the process table cannot be read here"
+		// A matching command line counts whatever the clocks say.
+		row, there := t.byPID[o.pid]
+		if there && !row.Zombie && o.pid > 1 && o.pid != os.Getpid() &&
+			(t.runs(o.pid, "wiggum-run") || t.runs(o.pid, "wiggum_orchestrator") || t.startedBy(row.Identity, r.Stamp.ModTime())) {
+			o.presence, o.evidence = protocol.PresenceHere, fmt.Sprintf("process %d of %s lives", o.pid, file)
+			o.leader = protocol.Identity(row.Identity)
 			continue
 		}
-		row, there := c.byPID[r.Value]
-		if there && !row.Zombie && r.Value > 1 && r.Value != os.Getpid() && p.mayBeChief(row, r) {
-			k.presence, k.evidence = protocol.PresenceHere, fmt.Sprintf("process %d of %s lives", r.Value, chiefFiles[i])
-			k.leader = protocol.Identity(row.Identity)
-			continue
-		}
-		k.presence, k.evidence = protocol.PresenceGone, fmt.Sprintf("process %d of %s is gone", r.Value, chiefFiles[i])
+		o.presence, o.evidence = protocol.PresenceGone, fmt.Sprintf("process %d of %s is gone", o.pid, file)
 	}
-}
-
-// mayBeChief reports whether a process may be the orchestrator. A matching command line counts whatever the clocks say;
-// otherwise the process must not have started after the file was written.
-func (p *Project) mayBeChief(row proc.Process, r *jsonfile.Reading[int]) bool {
-	if argv, err := p.sys.command(row.PID); err == nil && (mentions(argv, "wiggum-run") || mentions(argv, "wiggum_orchestrator")) {
-		return true
-	}
-	at, err := p.sys.started(row.Identity)
-	return err != nil || !at.After(r.Stamp.ModTime().Add(lateWrite))
-}
-
-// agent returns the orchestrator as an agent; it is shown only if it has a pid file.
-func (k *orchestratorState) agent() protocol.Agent {
-	return protocol.Agent{Name: chiefName, PID: k.pid, Process: k.leader, Presence: k.presence, Evidence: k.evidence}
 }
 
 // lockFiles lists the existing lock files of flock(2) (protocol 002, Lock Files).
-func (p *Project) lockFiles() []string {
+func (r *reader) lockFiles() []string {
 	var files []string
 	for _, f := range []string{kanbanFile + ".lock", path.Join(orchestratorDir, "pid-ops.lock"), ".pid-ops.lock"} {
-		if st, err := p.Root.Stat(f); err == nil && st.Mode.IsRegular() {
+		if st, err := r.Root.Stat(f); err == nil && st.Mode.IsRegular() {
 			files = append(files, f)
 		}
 	}
-	names, _ := p.list(logsDir)
-	for _, n := range names {
+	r.logs.Read(r.Folder, logsDir)
+	for _, n := range r.logs.Names {
 		if strings.HasSuffix(n, ".lock") && jsonfile.PlainName(n) && len(files) < 16 {
 			files = append(files, path.Join(logsDir, n))
 		}
@@ -99,10 +86,10 @@ func (p *Project) lockFiles() []string {
 
 // locks lists the processes that hold flocks now. A lock file that no process holds means nothing, however old it is: the
 // document's "existence means locked" is not what its software does. locks never opens a file for locking.
-func (p *Project) locks(c *processScan) []protocol.Lock {
+func (r *reader) locks() []protocol.Lock {
 	var list []protocol.Lock
-	for _, file := range p.lockFiles() {
-		held, err := p.sys.holders(filepath.Join(p.real, Base, filepath.FromSlash(file)))
+	for _, file := range r.lockFiles() {
+		held, err := r.sys.holders(filepath.Join(r.real, Base, filepath.FromSlash(file)))
 		if err != nil {
 			continue // not Linux, or the file is gone
 		}
@@ -110,20 +97,9 @@ func (p *Project) locks(c *processScan) []protocol.Lock {
 			if id.PID == os.Getpid() {
 				continue
 			}
-			list = append(list, protocol.Lock{Resource: strings.TrimSuffix(file, ".lock"), Holder: p.nameOf(c, id), Process: protocol.Identity(id),
+			list = append(list, protocol.Lock{Resource: strings.TrimSuffix(file, ".lock"), Holder: r.table.nameOf(id), Process: protocol.Identity(id),
 				Kernel: true, Ref: protocol.Ref{Path: path.Join(Base, file)}})
 		}
 	}
 	return list
-}
-
-func (p *Project) nameOf(c *processScan, id proc.Identity) string {
-	name := c.byPID[id.PID].Name
-	if argv, err := p.sys.command(id.PID); name == "" && err == nil && len(argv) > 0 {
-		name = filepath.Base(argv[0])
-	}
-	if name == "" {
-		name = "process"
-	}
-	return fmt.Sprintf("%s (%d)", folder.Line(name, 40), id.PID)
 }

@@ -3,9 +3,13 @@ package ralph
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -54,55 +58,20 @@ type Options struct {
 	Resume []string
 }
 
-// Project is one project's adapter. It is used by one goroutine at a time.
+// Project is one project's adapter: a reader that turns files and processes into values, and a writer that carries out
+// changes. It is used by one goroutine at a time.
 type Project struct {
-	*folder.Folder
-	dir  string
-	real string // dir without links, as the kernel names open files
-	opts Options
-	sys  system
-
-	folders map[string]*listing
-	board   board
-	workers map[string]*worker
-	newest  map[string]*worker // of each task, without planning runs
-	young   map[string]*worker // folders that changed recently
-	manned  map[string]*worker // folders that contain a pid file
-	live    map[string]*worker // workers that every scan reads in detail
-	quiet   quiet              // finished workers whose folders still contain a pid file
-	dirty   bool               // Apply changed something: the next scan is a full scan
-	chief   orchestratorState
-	log     journal
-	breach  breaches
-	told    violationLog
-	marked  failures
-	shut    shut
-	bare    *protocol.Fault // the kanban is missing although worker folders exist
-	answers map[string]*jsonfile.Reading[answers]
-	moment  time.Duration // how long runResume waits for the command to fail
+	*reader
+	write   *writer
+	changed bool // Apply changed something: the next scan is a full scan
 }
 
 var _ protocol.Adapter = (*Project)(nil)
 
 // New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
-	p := &Project{dir: dir, opts: opts, sys: machine(), moment: moment}
-	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard, Sweep: []string{".", own, answersDir}, Forget: p.forget})
-	return p
-}
-
-// forget discards all readings, because the folder was recreated.
-func (p *Project) forget() {
-	var err error
-	if p.real, err = filepath.EvalSymlinks(p.dir); err != nil {
-		p.real = p.dir
-	}
-	p.folders = map[string]*listing{}
-	p.workers, p.newest, p.young = map[string]*worker{}, map[string]*worker{}, map[string]*worker{}
-	p.manned, p.live = map[string]*worker{}, map[string]*worker{}
-	p.quiet, p.marked, p.bare = quiet{workers: map[string]*worker{}}, newMarks(), nil
-	p.board, p.chief, p.log, p.breach, p.told = board{}, orchestratorState{}, newJournal(), breaches{}, violationLog{}
-	p.answers = map[string]*jsonfile.Reading[answers]{}
+	r := newReader(dir, opts)
+	return &Project{reader: r, write: newWriter(r)}
 }
 
 // Detect reports whether the project at dir speaks protocol 002.
@@ -128,47 +97,110 @@ func (p *Project) Dirs() []string {
 	for _, d := range []string{workersDir, logsDir, orchestratorDir} {
 		dirs = append(dirs, path.Join(Base, d))
 	}
-	for _, name := range sortedKeys(p.live) {
-		if w := p.live[name]; len(dirs) < maxWatched {
-			dirs = append(dirs, path.Join(Base, w.dir()), path.Join(Base, w.dir(), "results"))
+	for _, w := range p.workers.live {
+		if len(dirs) < maxWatched {
+			dirs = append(dirs, path.Join(Base, w.dir()), path.Join(Base, w.dir(), resultsDir))
 		}
 	}
 	return dirs
 }
 
-// listing is the content of a folder when it was last read.
-type listing struct {
-	stamp jsonfile.Stamp
-	rest  bool
-	names []string
-	seen  bool
+// Observe returns what the files and the process table show now. A scan by hints reads again only the hinted workers and
+// the active ones.
+func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+	s, there := p.Look(ctx, look)
+	if !there {
+		return s
+	}
+	full := look.Full() || p.changed || slices.Contains(look.Hints, Base) || slices.Contains(look.Hints, path.Join(Base, workersDir))
+	p.changed = false
+	p.read(full, look.Hints)
+	p.judge()
+	v := p.view()
+	verdicts := v.judgeTasks()
+	s.Tasks = v.tasks(verdicts)
+	s.Agents = v.agents(verdicts)
+	s.Findings = v.findings(verdicts)
+	s.Locks = p.locks()
+	s.Faults = append(s.Faults, p.faults()...)
+	s.Locate(Base)
+	s.Findings = append(s.Findings, p.write.resumes.findings(ctx)...)
+	s.Again = p.Patience.Again()
+	return s
 }
 
-// list returns the names in a folder, sorted. An unchanged folder costs one stat. changed reports whether the folder was
-// read again.
-func (p *Project) list(dir string) (names []string, changed bool) {
-	f := p.folders[dir]
-	if f == nil {
-		f = &listing{}
-		p.folders[dir] = f
+// Reads reports whether the last scan read the file (relative to the project), and what a step's result in it says. Only a
+// worker's newest files count, and only while its task is open or ended recently.
+func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
+	rel, inside := strings.CutPrefix(file, Base+"/")
+	if !inside {
+		return nil, false
 	}
-	st, err := p.Root.Stat(dir)
-	if err == nil && f.seen && f.rest && st == f.stamp {
-		return f.names, false
+	for _, w := range p.workers.live {
+		below, mine := strings.CutPrefix(rel, w.dir()+"/")
+		if !mine {
+			continue
+		}
+		for name, s := range w.results {
+			if below == path.Join(resultsDir, s.file) {
+				for _, f := range stepFindings(w, s, name, p.Since) {
+					f.Path = file
+					fields = append(fields, f)
+				}
+				return fields, true
+			}
+		}
+		read = read || rel == w.checkpointFile || rel == w.summaryFile || below == resumeFile || below == violationFile || slices.Contains(pidFiles[:], below)
 	}
-	if err == nil && st.Mode.IsDir() {
-		names, st, err = p.Root.List(dir)
+	return nil, read || rel == kanbanFile
+}
+
+// Apply carries out one change. It writes the kanban only under the kanban's own lock, and changes one byte of it.
+func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
+	act, kind := p.write.verbs[c.Verb], protocol.KindTask
+	if c.Verb == protocol.VerbReap {
+		kind = protocol.KindAgent
 	}
-	if folder.Missing(err) || err == nil && !st.Mode.IsDir() {
-		p.Patience.Clear(dir)
-		delete(p.folders, dir)
-		return nil, f.seen
+	_, _, _, noWorker := workerName(c.Subject.ID)
+	switch {
+	case act == nil:
+		return fmt.Errorf("%s: %w", c.Verb, protocol.ErrUnsupported)
+	case c.Verb == protocol.VerbAnswer && c.Subject.Kind != kind:
+		return fmt.Errorf("%s %s: %w", c.Verb, c.Subject, protocol.ErrUnsupported)
+	case kind == protocol.KindAgent && (c.Subject.Kind != kind || noWorker != nil):
+		return fmt.Errorf("%s: %q is not a worker", c.Verb, c.Subject.ID)
+	case kind == protocol.KindTask && (c.Subject.Kind != kind || !isTaskID(c.Subject.ID)):
+		return fmt.Errorf("%s: %q is not a task id", c.Verb, c.Subject.ID)
 	}
-	if err != nil {
-		p.Patience.Unreadable(dir, err) // keep the last good reading
-		return f.names, false
+	return p.Change(ctx, now, func() error {
+		p.changed = true // the next scan sees the change even without a hint
+		return act(ctx, c)
+	})
+}
+
+// emptyKanban is a kanban without tasks. The program's own check requires the heading in capitals.
+const emptyKanban = "# Kanban\n\n## TASKS\n"
+
+// Prepare creates the folders of the document's layout, and an empty kanban if there is none. It changes neither an
+// existing kanban nor any other file. Booting twice changes nothing.
+func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
+	if !jsonfile.PlainName(b.Agent) {
+		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", b.Agent)
 	}
-	p.Patience.Clear(dir)
-	*f = listing{stamp: st, rest: st.Settled(p.Now), names: sorted(names), seen: true}
-	return f.names, true
+	return p.Boot(ctx, b.Now, p.makeFiles)
+}
+
+func (p *Project) makeFiles() error {
+	for _, dir := range []string{workersDir, logsDir, orchestratorDir} {
+		if err := p.Root.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if _, err := p.Root.Stat(kanbanFile); !folder.Missing(err) {
+		return err
+	}
+	if err := p.Root.Create(kanbanFile, []byte(emptyKanban), 0o644); !errors.Is(err, jsonfile.ErrExist) {
+		return err
+	}
+	return nil
 }

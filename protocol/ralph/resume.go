@@ -2,7 +2,6 @@ package ralph
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,9 +53,9 @@ func CheckResume(command []string) error {
 		if strings.ContainsRune(word, 0) {
 			return fmt.Errorf("resume: %q holds a zero byte", word)
 		}
-		for _, place := range braced().FindAllString(word, -1) {
-			if place != taskWord && place != workWord {
-				return fmt.Errorf("resume: %s means nothing; there are %s and %s", place, taskWord, workWord)
+		for _, word := range braced().FindAllString(word, -1) {
+			if word != taskWord && word != workWord {
+				return fmt.Errorf("resume: %s means nothing; there are %s and %s", word, taskWord, workWord)
 			}
 			named = true
 		}
@@ -67,14 +66,26 @@ func CheckResume(command []string) error {
 	return nil
 }
 
-// resumeWords returns the words of the resume command for one task. Ids and folder names have a form that no program
-// mistakes for an option, and no shell reads them.
-func (p *Project) resumeWords(id string) ([]string, error) {
-	if err := CheckResume(p.opts.Resume); err != nil {
+// resumer starts the resume command and follows what becomes of it.
+type resumer struct {
+	*reader
+	moment  time.Duration // how long run waits for the command to fail
+	listing folder.KeptListing
+	answers map[string]*jsonfile.Reading[answers]
+}
+
+func newResumer(r *reader) resumer {
+	return resumer{reader: r, moment: moment, answers: map[string]*jsonfile.Reading[answers]{}}
+}
+
+// words returns the words of the resume command for one task. Ids and folder names have a form that no program mistakes
+// for an option, and no shell reads them.
+func (r *resumer) words(id string) ([]string, error) {
+	if err := CheckResume(r.opts.Resume); err != nil {
 		return nil, err
 	}
-	words, worker := slices.Clone(p.opts.Resume), ""
-	if w := p.newest[id]; w != nil {
+	words, worker := slices.Clone(r.opts.Resume), ""
+	if w := r.workers.newest(id); w != nil {
 		worker = w.name
 	}
 	for i, word := range words {
@@ -85,7 +96,7 @@ func (p *Project) resumeWords(id string) ([]string, error) {
 	}
 	if strings.ContainsRune(words[0], filepath.Separator) {
 		if !filepath.IsAbs(words[0]) {
-			words[0] = filepath.Join(p.dir, words[0])
+			words[0] = filepath.Join(r.dir, words[0])
 		}
 		return words, nil
 	}
@@ -97,73 +108,23 @@ func (p *Project) resumeWords(id string) ([]string, error) {
 	return words, nil
 }
 
-// resumeTask lets the program itself resume a failed or lost task. It records the answer before it starts the command.
-// After a crash it is unknown whether the command started: it counts as started if it still runs, or if the task's marker
-// has changed. Otherwise it had no effect and is run.
-func (p *Project) resumeTask(ctx context.Context, c protocol.Change, n, old note) error {
-	id := c.Subject.ID
-	busy, err := p.resumeRuns(ctx, id)
-	switch {
-	case err != nil:
-		return err
-	case busy && old.State == stateTaken:
-		return p.note(id, n.in(stateStarted, p.Now))
-	case busy:
-		return folder.Moved("a resume command for %s still runs", id)
-	}
-	blob, err := p.Root.Read(kanbanFile, maxKanban)
-	if err != nil {
-		return err
-	}
-	it, err := itemOf(blob.Data, id)
-	switch {
-	case err != nil:
-		return err
-	case it.marker == todo: // the task is already to be done
-		return p.note(id, n.in(stateWritten, p.Now))
-	case old.State == stateTaken && old.Marker != string(rune(it.marker)):
-		return p.note(id, n.in(stateStarted, p.Now))
-	case it.sum != c.Ref.Sum:
-		return folder.Moved("the line of %s is not the one that was judged", id)
-	case it.marker != failed && it.marker != working:
-		return folder.Moved("%s is marked [%c]", id, it.marker)
-	}
-	if err := p.atRest(blob.Data, c); err != nil {
-		return err
-	}
-	n.Marker = string(rune(it.marker))
-	if err := p.note(id, n.in(stateTaken, p.Now)); err != nil {
-		return err
-	}
-	if err := p.runResume(ctx, id); err != nil {
-		if errors.Is(err, protocol.ErrConflict) {
-			return err
-		}
-		n.Error = folder.Line(err.Error(), 400)
-		return errors.Join(p.note(id, n.in(stateFailed, p.Now)), n.failure())
-	}
-	return p.note(id, n.in(stateStarted, p.Now))
-}
-
-func (n *note) failure() error { return fmt.Errorf("%w: %s", ErrResume, n.Error) }
-
 func resumeLog(id string) string { return own + "/resume-" + id + ".log" }
 
-// runResume starts the command in its own session and waits for a moment, so that it can report an immediate failure. A
+// run starts the command in its own session and waits for a moment, so that it can report an immediate failure. A
 // command that runs longer is not waited for and outlives steward.
-func (p *Project) runResume(ctx context.Context, id string) error {
-	words, err := p.resumeWords(id)
+func (r *resumer) run(ctx context.Context, id string) error {
+	words, err := r.words(id)
 	if err != nil {
 		return err
 	}
-	log, err := p.freshLog(id)
+	log, err := r.freshLog(id)
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = p.dir, log, log
-	cmd.Env = append(inherited(os.Environ()), "STEWARD_ANSWER="+filepath.Join(p.dir, Base, filepath.FromSlash(notesFile(id))))
-	ownSession(cmd)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = r.dir, log, log
+	cmd.Env = append(inherited(os.Environ()), "STEWARD_ANSWER="+filepath.Join(r.dir, Base, filepath.FromSlash(answersFile(id))))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it must not receive the signals meant for steward
 	err = cmd.Start()
 	_ = log.Close() // the command and its children now hold the lock on it
 	if err != nil {
@@ -171,7 +132,7 @@ func (p *Project) runResume(ctx context.Context, id string) error {
 	}
 	over := make(chan error, 1)
 	go func() { over <- cmd.Wait() }() // reap the process when it ends
-	wait := time.NewTimer(p.moment)
+	wait := time.NewTimer(r.moment)
 	defer wait.Stop()
 	select {
 	case err = <-over:
@@ -179,22 +140,22 @@ func (p *Project) runResume(ctx context.Context, id string) error {
 	case <-ctx.Done():
 	}
 	if err != nil {
-		return fmt.Errorf("%s: %w%s", filepath.Base(words[0]), err, p.lastWords(id))
+		return fmt.Errorf("%s: %w%s", filepath.Base(words[0]), err, r.lastWords(id))
 	}
 	return nil
 }
 
 // freshLog creates and locks the file for the command's output. The command, and all processes that share its output,
 // inherit the lock: it is held as long as one of them lives.
-func (p *Project) freshLog(id string) (*os.File, error) {
+func (r *resumer) freshLog(id string) (*os.File, error) {
 	file := resumeLog(id)
-	if err := p.Root.Remove(file); err != nil && !folder.Missing(err) {
+	if err := r.Root.Remove(file); err != nil && !folder.Missing(err) {
 		return nil, err
 	}
-	if err := p.Root.Create(file, nil, 0o600); err != nil {
+	if err := r.Root.Create(file, nil, 0o600); err != nil {
 		return nil, err
 	}
-	log, err := p.openLog(file)
+	log, err := r.openLog(file)
 	if err != nil {
 		return nil, err
 	}
@@ -204,22 +165,37 @@ func (p *Project) freshLog(id string) (*os.File, error) {
 	return log, nil
 }
 
-// openLog opens a resume command's log for appending. The opened file must be the file that Root shows under that name.
-func (p *Project) openLog(file string) (*os.File, error) {
-	want, err := p.Root.Stat(file)
+// openLog opens a resume command's log for appending. It follows no link: the opened file must be the file that Root shows
+// under that name.
+func (r *resumer) openLog(file string) (*os.File, error) {
+	want, err := r.Root.Stat(file)
 	if err != nil {
 		return nil, err
 	}
-	return openSeen(filepath.Join(p.Root.Dir(), filepath.FromSlash(file)), want)
+	name := filepath.Join(r.Root.Dir(), filepath.FromSlash(file))
+	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_APPEND|syscall.O_CLOEXEC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	var st syscall.Stat_t
+	err = syscall.Fstat(fd, &st)
+	if err == nil && (uint64(st.Dev) != want.Dev || uint64(st.Ino) != want.Inode || st.Mode&syscall.S_IFMT != syscall.S_IFREG || st.Nlink != 1) {
+		err = fmt.Errorf("open %s: %w", name, jsonfile.ErrHostile)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
-// resumeRuns reports whether the task's resume command, or a process that it started, still runs. The log is steward's
+// busy reports whether the task's resume command, or a process that it started, still runs. The log is steward's
 // own, so trying its lock disturbs no other program.
-func (p *Project) resumeRuns(ctx context.Context, id string) (bool, error) {
-	if p.opts.Flock == nil {
+func (r *resumer) busy(ctx context.Context, id string) (bool, error) {
+	if r.opts.Flock == nil {
 		return false, ErrNoFlock
 	}
-	st, err := p.Root.Stat(resumeLog(id))
+	st, err := r.Root.Stat(resumeLog(id))
 	switch {
 	case folder.Missing(err):
 		return false, nil
@@ -230,11 +206,11 @@ func (p *Project) resumeRuns(ctx context.Context, id string) (bool, error) {
 	}
 	try, cancel := context.WithTimeout(ctx, probing)
 	defer cancel()
-	log, err := p.Root.OpenLock(resumeLog(id))
+	log, err := r.Root.OpenLock(resumeLog(id))
 	if err != nil {
 		return false, err
 	}
-	release, err := p.opts.Flock(try, log)
+	release, err := r.opts.Flock(try, log)
 	switch {
 	case err == nil:
 		release()
@@ -248,12 +224,12 @@ func (p *Project) resumeRuns(ctx context.Context, id string) (bool, error) {
 }
 
 // lastWords returns the last line of the command's output, for an error message.
-func (p *Project) lastWords(id string) string {
-	st, err := p.Root.Stat(resumeLog(id))
+func (r *resumer) lastWords(id string) string {
+	st, err := r.Root.Stat(resumeLog(id))
 	if err != nil {
 		return ""
 	}
-	text, _, err := p.Root.ReadAt(resumeLog(id), max(0, st.Size-4<<10), 4<<10)
+	text, _, err := r.Root.ReadAt(resumeLog(id), max(0, st.Size-4<<10), 4<<10)
 	text = bytes.TrimSpace(text)
 	if err != nil || len(text) == 0 {
 		return ""
@@ -261,82 +237,78 @@ func (p *Project) lastWords(id string) string {
 	return " (" + folder.Line(string(text[bytes.LastIndexByte(text, '\n')+1:]), 200) + ")"
 }
 
-// handedOn lists the environment variables that a resume command inherits, in addition to LC_…. Variables that the service
+// inheritedNames lists the environment variables that a resume command inherits, in addition to LC_…. Variables that the service
 // manager sets for steward alone (NOTIFY_SOCKET, WATCHDOG_…), and variables that may be secret, are not passed on.
-var handedOn = []string{"PATH", "HOME", "USER", "LANG", "TERM", "SHELL", "XDG_RUNTIME_DIR", "TMPDIR"}
+var inheritedNames = []string{"PATH", "HOME", "USER", "LANG", "TERM", "SHELL", "XDG_RUNTIME_DIR", "TMPDIR"}
 
 func inherited(environ []string) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return !strings.HasPrefix(name, "LC_") && !slices.Contains(handedOn, name)
+		return !strings.HasPrefix(name, "LC_") && !slices.Contains(inheritedNames, name)
 	})
 }
 
-// followResumes reports the resume commands that failed, or that ended while their task is still marked as failed. It also
-// keeps their logs short.
-func (p *Project) followResumes(ctx context.Context) []protocol.Finding {
-	names, _ := p.list(answersDir)
-	var list []protocol.Finding
-	for _, name := range names {
-		id, isNote := strings.CutSuffix(name, ".json")
-		if !isNote || !isTaskID(id) {
+// findings reports the resume commands that failed, or that ended while their task is still marked as failed. It also keeps
+// their logs short.
+func (r *resumer) findings(ctx context.Context) (list []protocol.Finding) {
+	r.listing.Read(r.Folder, answersDir)
+	for _, name := range r.listing.Names {
+		id, isAnswer := strings.CutSuffix(name, ".json")
+		if !isAnswer || !isTaskID(id) {
 			continue
 		}
-		p.shorten(id)
-		i, known := p.board.where[id]
-		if !known || p.board.file.Value[i].marker != failed {
-			continue
-		}
-		if text := p.fruitless(ctx, i); text != "" {
-			list = append(list, protocol.Finding{Subject: task(id), Code: "resume", Severity: protocol.High, Text: text, Settle: "Taken care of"})
+		r.shorten(id)
+		if e := r.board.byID[id]; e != nil && e.marker == failed {
+			if text := r.ineffective(ctx, e); text != "" {
+				list = append(list, protocol.Finding{Subject: task(id), Code: "resume", Severity: protocol.High, Text: text, Settle: "Taken care of"})
+			}
 		}
 	}
 	return list
 }
 
-// fruitless says why the newest resume command of a failed task did not help; "" while it still may.
-func (p *Project) fruitless(ctx context.Context, i int) string {
-	it := &p.board.file.Value[i]
-	r := p.answers[it.id]
-	if r == nil {
-		r = &jsonfile.Reading[answers]{}
-		p.answers[it.id] = r
+// ineffective says why the newest resume command of a failed task did not help; "" while it still may.
+func (r *resumer) ineffective(ctx context.Context, e *entry) string {
+	known := r.answers[e.id]
+	if known == nil {
+		known = &jsonfile.Reading[answers]{}
+		r.answers[e.id] = known
 	}
-	jsonfile.Load(p.Root, &p.Patience, r, notesFile(it.id), maxFile, decodeNotes)
-	list := r.Value.Answers
+	jsonfile.LoadText(r.Root, &r.Patience, known, answersFile(e.id), maxFile, decodeAnswers)
+	list := known.Value.Answers
 	if len(list) == 0 {
 		return ""
 	}
-	n := list[len(list)-1]
-	since, dated := jsonfile.ParseTime(n.Since)
-	if n.Sum != it.sum || !dated || p.board.state[i].ended.After(since) {
+	a := list[len(list)-1]
+	since, dated := jsonfile.ParseTime(a.Since)
+	if a.Sum != e.sum || !dated || e.ended.After(since) {
 		return "" // the task failed again, and that failure is reported instead
 	}
-	log := Base + "/" + resumeLog(it.id)
+	log := Base + "/" + resumeLog(e.id)
 	switch {
-	case n.State == stateFailed:
-		return fmt.Sprintf("%v: %s; what it said: %s", ErrResume, n.Error, log)
-	case n.State != stateStarted || p.wait(since.Add(cmp.Or(p.opts.Grace, setUp))):
+	case a.State == stateFailed:
+		return fmt.Sprintf("%v; what it said: %s", a.failure(), log)
+	case a.State != stateStarted || r.Wait(since.Add(r.opts.grace())):
 		return ""
 	}
-	if busy, err := p.resumeRuns(ctx, it.id); busy || err != nil {
+	if busy, err := r.busy(ctx, e.id); busy || err != nil {
 		return ""
 	}
 	return "the resume command has ended, and the task is still marked [*]; what it said: " + log
 }
 
 // shorten keeps the end of a log that has grown too long. Output written at that very moment is lost.
-func (p *Project) shorten(id string) {
+func (r *resumer) shorten(id string) {
 	file := resumeLog(id)
-	st, err := p.Root.Stat(file)
+	st, err := r.Root.Stat(file)
 	if err != nil || st.Size <= maxLog {
 		return
 	}
-	end, _, err := p.Root.ReadAt(file, st.Size-keptLog, keptLog)
+	end, _, err := r.Root.ReadAt(file, st.Size-keptLog, keptLog)
 	if err != nil {
 		return
 	}
-	log, err := p.openLog(file)
+	log, err := r.openLog(file)
 	if err != nil {
 		return
 	}
@@ -344,27 +316,6 @@ func (p *Project) shorten(id string) {
 	if log.Truncate(0) == nil {
 		_, _ = log.Write(end)
 	}
-}
-
-// ownSession makes a command the leader of its own session, so that it does not receive the signals meant for steward,
-// from its terminal or at the end of its unit.
-func ownSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
-
-// openSeen opens a file for appending, follows no link, and accepts only the file that want describes.
-func openSeen(path string, want jsonfile.Stamp) (*os.File, error) {
-	fd, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_APPEND|syscall.O_CLOEXEC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
-	}
-	f := os.NewFile(uintptr(fd), path)
-	var st syscall.Stat_t
-	if err := syscall.Fstat(fd, &st); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	if uint64(st.Dev) != want.Dev || uint64(st.Ino) != want.Inode || st.Mode&syscall.S_IFMT != syscall.S_IFREG || st.Nlink != 1 {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", path, jsonfile.ErrHostile), f.Close())
-	}
-	return f, nil
 }
 
 func lockLog(f *os.File) error {

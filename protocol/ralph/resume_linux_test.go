@@ -26,7 +26,7 @@ func resumed(t testing.TB, wait time.Duration, command ...string) (string, *Proj
 func reopened(t testing.TB, dir string, wait time.Duration, command ...string) *Project {
 	t.Helper()
 	p := open(t, dir)
-	p.opts.Resume, p.moment = command, wait
+	p.opts.Resume, p.write.resumes.moment = command, wait
 	return p
 }
 
@@ -82,7 +82,7 @@ func TestResumeCommandIsStarted(t *testing.T) {
 	}
 	for v := range strings.Lines(await(t, dir, "sees")) {
 		name, value, _ := strings.Cut(strings.TrimSpace(v), "=")
-		if !slices.Contains(handedOn, name) && !slices.Contains([]string{"LC_TIME", "STEWARD_ANSWER", "PWD", "OLDPWD", "SHLVL", "_"}, name) && !strings.HasPrefix(name, "LC_") {
+		if !slices.Contains(inheritedNames, name) && !slices.Contains([]string{"LC_TIME", "STEWARD_ANSWER", "PWD", "OLDPWD", "SHLVL", "_"}, name) && !strings.HasPrefix(name, "LC_") {
 			t.Errorf("it sees %s", v)
 		}
 		if name == "STEWARD_ANSWER" && !strings.Contains(read(t, value), `"rationale": "because"`) {
@@ -188,7 +188,7 @@ func TestResumeCommandGoesOn(t *testing.T) {
 			if err := p.Apply(t.Context(), other, now); !errors.Is(err, protocol.ErrConflict) || !strings.Contains(err.Error(), "still runs") {
 				t.Errorf("another answer meanwhile: %v", err)
 			}
-			later := now.Add(2 * setUp)
+			later := now.Add(2 * defaultGrace)
 			if f := findingOf(look(t, p, later), "resume"); f != nil {
 				t.Errorf("it still runs: %+v", f)
 			}
@@ -196,7 +196,7 @@ func TestResumeCommandGoesOn(t *testing.T) {
 				t.Errorf("it is %v", proc.Check(id))
 			}
 			kill(t, id)
-			if f := findingOf(look(t, p, now.Add(setUp/2)), "resume"); f != nil {
+			if f := findingOf(look(t, p, now.Add(defaultGrace/2)), "resume"); f != nil {
 				t.Errorf("the program may still write: %+v", f)
 			}
 			if f := findingOf(look(t, p, later), "resume"); f == nil || f.Severity != protocol.High || !strings.Contains(f.Text, "still marked [*]") {
@@ -247,10 +247,10 @@ func TestCrashBeforeTheResumeCommand(t *testing.T) {
 			dir, p := resumed(t, time.Minute, "touch", "ran-{task}")
 			now := time.Now()
 			change := decided(t, look(t, p, now), answerRetry, now)
-			n := noteOf(change)
+			n := answerOf(change)
 			n.Marker = c.record
 			p.Begin(now)
-			if err := p.Guarded(t.Context(), func() error { return p.note("TASK-001", n.in(stateTaken, now)) }); err != nil {
+			if err := p.Guarded(t.Context(), func() error { return p.write.record("TASK-001", n, stateTaken) }); err != nil {
 				t.Fatal(err)
 			}
 			write(t, dir, kanbanPath, kanban(line(c.marker, "TASK-001", "x")))

@@ -18,14 +18,14 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-// tribe is a session: a shell as its leader, and a child that outlives the shell.
-type tribe struct {
+// processTree is a session: a shell as its leader, and a child that outlives the shell.
+type processTree struct {
 	cmd           *exec.Cmd
 	leader, child proc.Identity
 }
 
 // found starts a session whose leader works in leads and whose child works in works. The leader runs script first.
-func found(t testing.TB, leads, works, script string) *tribe {
+func found(t testing.TB, leads, works, script string) *processTree {
 	t.Helper()
 	for _, dir := range []string{leads, works} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -42,8 +42,8 @@ func found(t testing.TB, leads, works, script string) *tribe {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	k := &tribe{cmd: cmd, leader: killLater(t, strconv.Itoa(cmd.Process.Pid))}
-	t.Cleanup(func() { k.behead() })
+	k := &processTree{cmd: cmd, leader: killLater(t, strconv.Itoa(cmd.Process.Pid))}
+	t.Cleanup(func() { k.killLeader() })
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("the shell says %q, %v", line, err)
@@ -57,10 +57,10 @@ func found(t testing.TB, leads, works, script string) *tribe {
 	}
 }
 
-// behead kills the leader alone and reaps it, so that no zombie stays.
-func (k *tribe) behead() { k.cmd.Process.Kill(); k.cmd.Wait() }
+// killLeader kills the leader alone and reaps it, so that no zombie stays.
+func (k *processTree) killLeader() { k.cmd.Process.Kill(); k.cmd.Wait() }
 
-func (k *tribe) living() bool { return proc.Check(k.child) != proc.Gone }
+func (k *processTree) living() bool { return proc.Check(k.child) != proc.Gone }
 
 func waitGone(t testing.TB, id proc.Identity) {
 	t.Helper()
@@ -97,10 +97,10 @@ func TestOrphansAreFoundAndReaped(t *testing.T) {
 			p := open(t, dir)
 			s := sameByHints(t, p, time.Now())
 			a, ok := s.Agent(workerOne)
-			if !ok || a.Presence != protocol.PresenceHere || a.Process != protocol.Identity(k.leader) || len(a.Orphans) > 0 || a.Status != words[pidfile] || taskOf(t, s, "TASK-001").Lost != "" {
+			if !ok || a.Presence != protocol.PresenceHere || a.Process != protocol.Identity(k.leader) || len(a.Orphans) > 0 || a.Status != statusOf[pidfile] || taskOf(t, s, "TASK-001").Lost != "" {
 				t.Fatalf("leader and child live:\n%s", protocoltest.Describe(s))
 			}
-			k.behead()
+			k.killLeader()
 			s = sameByHints(t, p, time.Now())
 			a, _ = s.Agent(workerOne)
 			if want := []protocol.Identity{protocol.Identity(k.child)}; !slices.Equal(a.Orphans, want) || taskOf(t, s, "TASK-001").Lost != "" {
@@ -139,9 +139,11 @@ func TestOrphanWithAnotherWorkingFolder(t *testing.T) {
 		p := open(t, dir)
 		look(t, p, time.Now())
 		if !known { // as if it had started between the last scan and its leader's end
-			p.workers[workerOne].kin = [len(pidFiles)][]protocol.Identity{}
+			for i := range pidFiles {
+				p.workers.all[workerOne].pids[i].members = nil
+			}
 		}
-		k.behead()
+		k.killLeader()
 		s := sameByHints(t, p, time.Now())
 		a, _ := s.Agent(workerOne)
 		f := findingOf(s, "orphans")
@@ -189,7 +191,7 @@ func TestReusedNumberIsNobodys(t *testing.T) {
 	if err := p.Apply(t.Context(), c, time.Now()); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("reap of strangers: %v, want ErrConflict", err)
 	}
-	k.behead()
+	k.killLeader()
 	check("and its session outlived it")
 	if err := p.Apply(t.Context(), c, time.Now()); !errors.Is(err, protocol.ErrConflict) || !k.living() {
 		t.Errorf("reap of strangers: %v, living %v", err, k.living())
@@ -206,7 +208,7 @@ func TestDoubtKeepsAWorkerAlive(t *testing.T) {
 	if a, _ := s.Agent(workerOne); a.Presence != protocol.PresenceHere {
 		t.Errorf("a leader that is older than its file:\n%s", protocoltest.Describe(s))
 	}
-	k.behead()
+	k.killLeader()
 	s = sameByHints(t, p, time.Now())
 	a, _ := s.Agent(workerOne)
 	if a.Presence != protocol.PresenceHere || len(a.Orphans) > 0 || taskOf(t, s, "TASK-001").Lost != "" {
@@ -269,7 +271,7 @@ func TestPlanningRunIsShownWhileItLives(t *testing.T) {
 	if a, ok := s.Agent(plan); !ok || a.Presence != protocol.PresenceHere || a.Status != "planning" || taskOf(t, s, "TASK-001").Agent != workerOne {
 		t.Errorf("seen:\n%s", protocoltest.Describe(s))
 	}
-	k.behead()
+	k.killLeader()
 	kill(t, k.child)
 	s = sameByHints(t, p, time.Now())
 	if _, ok := s.Agent(plan); ok {
@@ -280,7 +282,7 @@ func TestPlanningRunIsShownWhileItLives(t *testing.T) {
 // Protocol 002, Recovery: while the orchestrator lives, a stopped worker is going to be resumed, even without a state
 // file.
 func TestOrchestrator(t *testing.T) {
-	for _, file := range chiefFiles {
+	for _, file := range orchestratorFiles {
 		dir := inHand(t)
 		write(t, dir, home+"/agent.pid", nobody)
 		write(t, dir, home+"/workspace/x", "")
@@ -288,12 +290,12 @@ func TestOrchestrator(t *testing.T) {
 		write(t, dir, Base+"/"+file, pidText(k.leader))
 		p := open(t, dir)
 		s := sameByHints(t, p, time.Now())
-		if a, ok := s.Agent(chiefName); !ok || a.Presence != protocol.PresenceHere || a.Process != protocol.Identity(k.leader) || findingOf(s, "resume_pending") == nil || taskOf(t, s, "TASK-001").Lost != "" {
+		if a, ok := s.Agent(orchestratorName); !ok || a.Presence != protocol.PresenceHere || a.Process != protocol.Identity(k.leader) || findingOf(s, "resume_pending") == nil || taskOf(t, s, "TASK-001").Lost != "" {
 			t.Errorf("%s, living:\n%s", file, protocoltest.Describe(s))
 		}
 		age(t, dir, Base+"/"+file, time.Now().Add(-time.Minute))
 		s = sameByHints(t, p, time.Now())
-		if a, ok := s.Agent(chiefName); !ok || a.Presence != protocol.PresenceGone || taskOf(t, s, "TASK-001").Lost == "" {
+		if a, ok := s.Agent(orchestratorName); !ok || a.Presence != protocol.PresenceGone || taskOf(t, s, "TASK-001").Lost == "" {
 			t.Errorf("%s, a number that was used again:\n%s", file, protocoltest.Describe(s))
 		}
 	}
@@ -341,7 +343,7 @@ func TestHeadOfTheMainRepositoryIsWatched(t *testing.T) {
 	if f == nil || f.Severity != protocol.Medium || !strings.Contains(f.Text, workerOne) {
 		t.Errorf("after a commit in the main repository: %+v", f)
 	}
-	k.behead()
+	k.killLeader()
 	kill(t, k.child)
 	write(t, dir, ".git/logs/HEAD", "1\n2\n3\n")
 	if f := findingOf(sameByHints(t, p, time.Now()), "head_moved"); f != nil {

@@ -39,7 +39,7 @@ func (p patient) Apply(ctx context.Context, c protocol.Change, now time.Time) er
 		if p.Root == nil {
 			break
 		}
-		busy, _ = p.resumeRuns(ctx, c.Subject.ID)
+		busy, _ = p.write.resumes.busy(ctx, c.Subject.ID)
 	}
 	for _, id := range c.Processes {
 		for err == nil && proc.Check(proc.Identity(id)) != proc.Gone {
@@ -108,7 +108,7 @@ func cases() []protocoltest.Case {
 			o := find(s, "TASK-001").Outcome
 			return o != nil && o.Status == "failed" && o.Failures[0].Code == "NEEDS_HUMAN"
 		}),
-		Want: want("*"), Free: append(free, Base+"/"+marksFile), Meddle: meddle,
+		Want: want("*"), Free: append(free, Base+"/"+failuresFile), Meddle: meddle,
 	}, {
 		Name: "cancel", Verb: protocol.VerbCancel, Files: locked(" "), Change: change(protocol.VerbCancel),
 		Shows: shows("a task that is not planned", func(s *protocol.Snapshot) bool { return find(s, "TASK-001").Cancelled }),

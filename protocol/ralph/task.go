@@ -12,12 +12,29 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
-// setUp is the default of Options.Grace: how long a task may be in progress without a pid file, while its worker is being
-// set up.
-const setUp = time.Minute
+// defaultGrace is the default of Options.Grace.
+const defaultGrace = time.Minute
 
-// fate is the verdict on a task in progress.
-type fate struct {
+func (o *Options) grace() time.Duration { return cmp.Or(o.Grace, defaultGrace) }
+
+// view is what the decisions about tasks and agents are based on.
+type view struct {
+	*folder.Clock
+	grace        time.Duration
+	board        *board
+	workers      *workers
+	table        *processTable
+	orchestrator *orchestrator
+	events       map[string]*workerEvents
+	reported     []violation
+	failures     *failures
+}
+
+// isRecent reports whether a time is not history. A zero time counts as recent.
+func isRecent(at, since time.Time) bool { return at.IsZero() || !at.Before(since) }
+
+// verdict is what is known about a task in progress.
+type verdict struct {
 	lost     string // proof that no process works on it
 	resume   string // how the program itself will still resume it
 	planner  string // the planning run that is its only worker
@@ -26,134 +43,108 @@ type fate struct {
 	idle     bool
 }
 
+// judgeTasks judges the tasks in progress, by id.
+func (v *view) judgeTasks() map[string]verdict {
+	verdicts := map[string]verdict{}
+	for _, e := range v.board.open {
+		if e.marker == working {
+			verdicts[e.id] = v.judgeTask(&e.item, &e.track)
+		}
+	}
+	return verdicts
+}
+
 // judgeTask decides whether a process works on a task in progress.
-func (p *Project) judgeTask(c *processScan, it *item, st *state) fate {
-	w := p.newest[it.id]
-	if !c.known {
-		return fate{idle: true, evidence: "its processes cannot be seen here, so nothing is expected of it"}
+func (v *view) judgeTask(it *item, tr *track) verdict {
+	if !v.table.known {
+		return verdict{idle: true, evidence: "its processes cannot be seen here, so nothing is expected of it"}
 	}
-	f := fate{}
+	w, d := v.workers.newest(it.id), verdict{}
 	if w != nil {
-		f.presence, f.evidence = w.session.presence, w.session.evidence
-		if f.presence == protocol.PresenceHere {
-			st.bare = time.Time{}
-			return f
-		}
-		if pid := p.visitor(c, w); pid != 0 {
-			st.bare = time.Time{}
-			return fate{presence: protocol.PresenceHere, evidence: fmt.Sprintf("process %d works in its folder", pid)}
+		d.presence, d.evidence = w.session.presence, w.session.evidence
+	}
+	if w != nil && d.presence != protocol.PresenceHere {
+		if pid := v.table.visitor(w); pid != 0 {
+			d.presence, d.evidence = protocol.PresenceHere, fmt.Sprintf("process %d works in its folder", pid)
 		}
 	}
-	if f.planner = p.planner(it.id); f.planner != "" {
-		st.bare = time.Time{}
-		f.presence, f.idle = protocol.PresenceGone, true
-		return f
+	if d.presence == protocol.PresenceHere {
+		tr.bare = time.Time{}
+		return d
 	}
-	if f.presence == protocol.PresenceUnproved {
-		if p.isSetUp(w, st) {
+	plans := v.workers.byTask[it.id].plans
+	if i := slices.IndexFunc(plans, func(p *worker) bool { return p.session.presence == protocol.PresenceHere }); i >= 0 {
+		tr.bare = time.Time{}
+		d.planner, d.presence, d.idle = plans[i].name, protocol.PresenceGone, true
+		return d
+	}
+	if d.presence == protocol.PresenceUnproved {
+		if v.isSetUp(w, tr) {
 			// It is gone, not unproved: an earlier process of the worker may have ended.
-			return fate{presence: protocol.PresenceGone, idle: true, evidence: "no pid file yet"}
+			return verdict{presence: protocol.PresenceGone, idle: true, evidence: "no pid file yet"}
 		}
-		f.presence, f.evidence = protocol.PresenceGone, "no pid file is there, and nobody works in its folder"
+		d.presence, d.evidence = protocol.PresenceGone, "no pid file is there, and no process works in its folder"
 	}
 	switch {
-	case it.twice:
-		return f
+	case it.duplicate:
+		return d
+	case w == nil && len(plans) > 0:
+		return verdict{lost: "only a planning run worked on it, and that is over"}
 	case w == nil:
-		return fate{lost: p.unmanned(it.id)}
+		return verdict{lost: "no worker folder is there for it"}
 	}
-	if f.resume = p.resumes(w); f.resume != "" {
-		f.idle = true
-		return f
+	if d.resume = v.resumes(w); d.resume != "" {
+		d.idle = true
+		return d
 	}
-	f.lost = w.name + ": " + f.evidence + w.givenUp()
-	return f
+	d.lost = w.name + ": " + d.evidence + w.givenUp()
+	return d
 }
 
 // isSetUp reports whether the worker of a task in progress may still be starting, since it has no pid file; w is nil if it
 // has no folder either. It is not starting once the kanban and the worker's folder have both been unchanged for the grace,
 // or once steward has seen the task in this state for the grace. Both are needed: a kanban in use is rewritten again and
 // again, and steward itself may have started a moment ago.
-func (p *Project) isSetUp(w *worker, st *state) bool {
+func (v *view) isSetUp(w *worker, tr *track) bool {
 	name := ""
-	newest := p.board.file.Stamp.ModTime()
-	if st.live {
-		newest = latest(newest, st.ended)
+	newest := v.board.file.Stamp.ModTime()
+	if tr.live {
+		newest = folder.Later(newest, tr.ended)
 	}
 	if w != nil {
-		name, newest = w.name, latest(newest, w.made)
+		name, newest = w.name, folder.Later(newest, w.made)
 		if w.epoch > 0 {
-			newest = latest(newest, time.Unix(w.epoch, 0))
+			newest = folder.Later(newest, time.Unix(w.epoch, 0))
 		}
 	}
-	if st.bare.IsZero() || st.bareOf != name || p.Now.Before(st.bare) {
-		st.bare, st.bareOf = p.Now, name
+	if tr.bare.IsZero() || tr.bareOf != name || v.Now.Before(tr.bare) {
+		tr.bare, tr.bareOf = v.Now, name
 	}
-	grace := cmp.Or(p.opts.Grace, setUp)
-	due := st.bare.Add(grace)
-	if quiet := newest.Add(grace); quiet.Before(due) {
+	due := tr.bare.Add(v.grace)
+	if quiet := newest.Add(v.grace); quiet.Before(due) {
 		due = quiet
 	}
-	return p.wait(due)
-}
-
-func latest(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// planner returns the name of a living planning run for the task.
-func (p *Project) planner(id string) string {
-	for _, name := range sortedKeys(p.manned) {
-		if w := p.manned[name]; w.plan && w.task == id && w.session.presence == protocol.PresenceHere {
-			return name
-		}
-	}
-	return ""
-}
-
-// unmanned says why a task without a worker's folder is lost.
-func (p *Project) unmanned(id string) string {
-	for _, w := range p.workers {
-		if w.plan && w.task == id {
-			return "only a planning run worked on it, and that is over"
-		}
-	}
-	return "no worker folder is there for it"
-}
-
-// wait reports whether a time is still to come, and if so requests a scan at that time.
-func (p *Project) wait(at time.Time) bool {
-	if !p.Now.Before(at) {
-		return false
-	}
-	p.Patience.RetryAt(at)
-	return true
+	return v.Wait(due)
 }
 
 // resumes says how the program will itself resume a stopped worker; "" if it will not.
-func (p *Project) resumes(w *worker) string {
-	here := p.chief.presence == protocol.PresenceHere
-	r := &w.resume
+func (v *view) resumes(w *worker) string {
+	r, state := &w.resume, w.resume.Value
 	switch {
 	case r.There && !r.Good:
 		return "resume-state.json cannot be read, so its own resume may still come"
-	case !r.There && !(here && w.names["workspace"] && w.names["prd.md"]):
+	case !r.There && !(v.orchestrator.here() && w.names["workspace"] && w.names["prd.md"]):
 		return ""
-	case r.Value.terminal || r.There && r.Value.attempts >= r.Value.most:
-		return ""
-	}
-	state := r.Value
-	if !r.There {
+	case !r.There:
 		state.most = mostResumes
+	case state.usedUp():
+		return ""
 	}
 	text := fmt.Sprintf("it has stopped, and its own program resumes it: attempt %d of %d", state.attempts+1, state.most)
-	if p.wait(state.cooling) {
+	if v.Wait(state.cooling) {
 		text += ", not before " + state.cooling.UTC().Format("15:04:05Z")
 	}
-	if !here {
+	if !v.orchestrator.here() {
 		text += ", once an orchestrator runs"
 	}
 	return text
@@ -175,59 +166,46 @@ func (w *worker) givenUp() string {
 	return ""
 }
 
-// isNews reports whether an ended task is to be listed.
-func (p *Project) isNews(i int) bool {
-	_, found := slices.BinarySearch(p.board.since(p.Since), i)
-	return found
-}
-
-// tasks lists the kanban's tasks in its order: all open tasks, those that ended after Look.Since, and those that wait for
-// the user, however old, because the user names them in commands.
-func (p *Project) tasks(fates map[string]fate) []protocol.Task {
-	which := slices.Concat(p.board.open, p.board.since(p.Since), p.board.calls)
-	slices.Sort(which)
-	which = slices.Compact(which)
-	list := make([]protocol.Task, 0, len(which))
-	for _, i := range which {
-		if it := &p.board.file.Value[i]; hasEnded(it.marker) {
-			list = append(list, p.ended(it, p.board.state[i]))
-		} else {
-			list = append(list, p.openTask(it, fates[it.id]))
+// tasks lists the tasks that the scan is about, in the kanban's order.
+func (v *view) tasks(verdicts map[string]verdict) []protocol.Task {
+	list := make([]protocol.Task, 0, len(v.board.listed))
+	for _, e := range v.board.listed {
+		t := protocol.Task{ID: e.id, Title: e.title, Priority: e.priority, Timeout: protocol.NoTimeout, Foreign: true, Answers: true,
+			Related: slices.Clone(e.related), Ref: protocol.Ref{Path: path.Join(Base, kanbanFile), Sum: e.sum}}
+		w := v.workers.newest(e.id)
+		if w != nil && e.marker != todo {
+			t.Agent, t.Steps = w.name, w.steps()
 		}
+		if hasEnded(e.marker) {
+			v.describeEnded(&t, e, w)
+		} else {
+			v.describeOpen(&t, e, w, verdicts[e.id])
+		}
+		list = append(list, t)
 	}
 	return list
 }
 
-// base returns the fields that all tasks of the kanban have in common.
-func (p *Project) base(it *item) protocol.Task {
-	return protocol.Task{ID: it.id, Title: it.title, Priority: it.priority, Timeout: protocol.NoTimeout, Foreign: true, Answers: true,
-		Related: slices.Clone(it.related), Ref: protocol.Ref{Path: path.Join(Base, kanbanFile), Sum: it.sum}}
-}
-
-func (p *Project) openTask(it *item, f fate) protocol.Task {
-	t := p.base(it)
-	switch it.marker {
+func (v *view) describeOpen(t *protocol.Task, e *entry, w *worker, d verdict) {
+	switch e.marker {
 	case todo:
 		t.Visible = true
-		return t
+		return
 	case approval:
 		t.Named, t.Awaits = "pending approval", "approval of its pull request"
 	case working:
-		t.Named, t.Lost = "kanban", f.lost
+		t.Named, t.Lost = "kanban", d.lost
 	}
-	w := p.newest[it.id]
 	if w == nil {
-		t.Agent = f.planner
-		return t
+		t.Agent = d.planner
+		return
 	}
-	t.Agent, t.Steps = w.name, p.steps(w)
 	if w.epoch > 0 {
-		t.Started = p.capped(time.Unix(w.epoch, 0).UTC())
+		t.Started = v.Past(time.Unix(w.epoch, 0).UTC())
 	}
-	if c := w.point.Value; w.point.Good || w.point.There {
-		t.Progress = protocol.Progress{Step: c.step, At: p.capped(c.at.By(w.point.Stamp.ModTime()))}
+	if c := &w.checkpoint; c.Good || c.There {
+		t.Progress = protocol.Progress{Step: c.Value.step, At: v.Past(c.Value.at.By(c.Stamp.ModTime()))}
 	}
-	return t
 }
 
 // Failure codes of a failed task and of a cancelled task.
@@ -236,82 +214,39 @@ const (
 	codeCancelled = "CANCELLED"
 )
 
-// ended returns a task that is over (protocol 002, Status Updates: "[*] needs manual intervention").
-func (p *Project) ended(it *item, s state) protocol.Task {
-	t := p.base(it)
-	o := &protocol.Outcome{At: s.ended, Ref: t.Ref}
-	if s.ended.After(p.Since) { // an earlier end is history, however it is dated: only commands ask for it
-		o.Appeared = s.ended
+// describeEnded describes a task that is over (protocol 002, Status Updates: "[*] needs manual intervention").
+func (v *view) describeEnded(t *protocol.Task, e *entry, w *worker) {
+	o := &protocol.Outcome{At: e.ended, Agent: t.Agent, Ref: t.Ref}
+	if e.ended.After(v.Since) { // an earlier end is history, however it is dated: only commands ask for it
+		o.Appeared = e.ended
 	}
-	w := p.newest[it.id]
-	if w != nil {
-		t.Agent, o.Agent, t.Steps = w.name, w.name, p.steps(w)
-	}
-	switch it.marker {
+	switch e.marker {
 	case complete:
 		o.Status = "completed"
 	case failed:
 		o.Status = "failed"
-		o.Failures = []protocol.Failure{{Code: codeHuman, Severity: "error", Message: reason(w) + p.blocking(it.id)}}
-		if m, ok := p.markOf(it); ok {
-			o.Failures[0].Message = "steward marked it: " + m.why
+		message := failureReason(w) + v.blockedBy(e.id)
+		if k, ok := v.failures.find(&e.item); ok {
+			message = "steward marked it: " + k.why
 		}
+		o.Failures = []protocol.Failure{{Code: codeHuman, Severity: "error", Message: message}}
 	case dropped:
 		o.Status, t.Cancelled = "cancelled", true
 		o.Failures = []protocol.Failure{{Code: codeCancelled, Severity: "error", Message: "not planned"}}
 	}
 	t.Outcome = o
-	return t
 }
 
-// taskFindings lists what a task's newest worker reports, and the worker's violations.
-func (p *Project) taskFindings(w *worker, f fate) []protocol.Finding {
-	i, known := p.board.where[w.task]
-	if !known {
-		return nil
-	}
-	marker := p.board.file.Value[i].marker
-	if marker != working && marker != approval && marker != failed {
-		return nil
-	}
-	var list []protocol.Finding
-	add := func(code, field string, severity protocol.Severity, format string, args ...any) {
-		f := protocol.Finding{Subject: task(w.task), Code: code, Field: field, Severity: severity, Text: fmt.Sprintf(format, args...)}
-		if severity == protocol.High {
-			f.Settle = "Reviewed"
-		}
-		list = append(list, f)
-	}
-	if v := w.violation; v.Good && v.Value != "" {
-		severity := protocol.Low
-		if strings.HasPrefix(v.Value, "WORKSPACE_VIOLATION") {
-			severity = protocol.High
-		}
-		add("violation", violationFile, severity, "%s says: %s", w.name, v.Value)
-	}
-	if v := p.lastViolation(w); v != nil {
-		add("violation", "violations.log", protocol.High, "%s", v.text)
-	}
-	if marker == failed {
-		return list // the task's failure contains the rest
-	}
-	for _, name := range sortedKeys(w.results) {
-		p.stepFindings(w, w.results[name], folder.Line(name, 80), add)
-	}
-	if f.resume != "" {
-		add("resume_pending", "", protocol.Low, "%s", f.resume)
-	}
-	for _, text := range w.blocked.Value {
-		add("blocked", folder.Line(text, 80), protocol.Low, "its summary says that it is blocked: %s", text)
-	}
-	return list
-}
-
-func (p *Project) lastViolation(w *worker) *violation {
-	for i := len(p.told.entries) - 1; i >= 0; i-- {
-		if v := &p.told.entries[i]; v.worker == w.name && p.isRecent(v.at) {
-			return v
+// blockedBy names the open tasks that depend on a failed task; "" if there are none.
+func (v *view) blockedBy(id string) string {
+	var ids []string
+	for _, e := range v.board.open {
+		if slices.Contains(e.related, id) {
+			ids = append(ids, e.id)
 		}
 	}
-	return nil
+	if len(ids) == 0 {
+		return ""
+	}
+	return "; it blocks " + folder.Line(strings.Join(ids, ", "), 200)
 }

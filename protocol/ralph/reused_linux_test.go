@@ -37,7 +37,7 @@ func TestSessionOfAReusedNumberIsNotReaped(t *testing.T) {
 			if c.seen {
 				look(t, p, time.Now())
 			}
-			k.behead()
+			k.killLeader()
 			s := sameByHints(t, p, time.Now())
 			a, _ := s.Agent(workerOne)
 			f := findingOf(s, "orphans")

@@ -98,15 +98,15 @@ func TestErrorsOfLongAgoAreHistory(t *testing.T) {
 }
 
 func TestWhatIsRememberedOfWorkersIsBounded(t *testing.T) {
-	j := newJournal()
+	j := newEventLog()
 	now := time.Now()
-	for i := range 3 * maxHeard {
-		j.hear(event{worker: fmt.Sprintf("worker-TASK-%03d-%d", i%1000, i), name: "x", at: jsonfile.Stated{At: now.Add(time.Duration(i) * time.Second)}})
+	for i := range 3 * maxWorkers {
+		j.add(event{worker: fmt.Sprintf("worker-TASK-%03d-%d", i%1000, i), name: "x", at: jsonfile.Stated{At: now.Add(time.Duration(i) * time.Second)}})
 	}
 	keep := map[string]*worker{"worker-TASK-000-0": {}}
 	j.prune(keep)
-	if len(j.heard) != maxHeard || j.heard["worker-TASK-000-0"] == nil || j.heard[fmt.Sprintf("worker-TASK-%03d-%d", (3*maxHeard-1)%1000, 3*maxHeard-1)] == nil {
-		t.Errorf("%d are remembered", len(j.heard))
+	if len(j.of) != maxWorkers || j.of["worker-TASK-000-0"] == nil || j.of[fmt.Sprintf("worker-TASK-%03d-%d", (3*maxWorkers-1)%1000, 3*maxWorkers-1)] == nil {
+		t.Errorf("%d are remembered", len(j.of))
 	}
 }
 

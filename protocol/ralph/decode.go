@@ -2,7 +2,6 @@ package ralph
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,11 +16,11 @@ import (
 
 // result is the content of a step's result file (protocol 002, Epoch-Named Result Files).
 type result struct {
-	gate      string // PASS, FAIL, FIX, SKIP, or a word that the agent defines
-	odd       string // invalid content in place of a gate value
-	status    string // success, failure, partial, or another word
-	completed jsonfile.Stated
-	errors    []string
+	gate        string // PASS, FAIL, FIX, SKIP, or a word that the agent defines
+	invalidGate string // invalid content in place of a gate value
+	status      string // success, failure, partial, or another word
+	completed   jsonfile.Stated
+	errors      []string
 
 	exitCode   *int64
 	seconds    float64
@@ -43,7 +42,7 @@ func decodeResult(o jsonfile.Object) result {
 	if word, ok := outputs.String("gate_result"); ok.OK() && gateWord().MatchString(word) {
 		r.gate = word
 	} else if ok != jsonfile.Missing && ok != jsonfile.Null {
-		r.odd = folder.Line(string(outputs.Get("gate_result").Raw()), 40)
+		r.invalidGate = folder.Line(string(outputs.Get("gate_result").Raw()), 40)
 	}
 	if code, ok := o.Int("exit_code"); ok.OK() {
 		r.exitCode = &code
@@ -54,10 +53,7 @@ func decodeResult(o jsonfile.Object) result {
 	r.pr = folder.Line(url, 300)
 	items, _ := o.Array("errors")
 	for _, v := range items {
-		if len(r.errors) == maxErrors {
-			break
-		}
-		if text := errorText(v); text != "" {
+		if text := errorText(v); text != "" && len(r.errors) < maxErrors {
 			r.errors = append(r.errors, text)
 		}
 	}
@@ -80,18 +76,14 @@ func errorText(v jsonfile.Value) string {
 
 // checkpoint is a structured checkpoint (protocol 002, Structured Checkpoints).
 type checkpoint struct {
-	iteration int64
-	status    string
-	step      string // the next step, else the status
-	at        jsonfile.Stated
+	step string // the next step, else the status
+	at   jsonfile.Stated
 }
 
 func decodeCheckpoint(o jsonfile.Object) checkpoint {
-	c := checkpoint{}
-	c.iteration, _ = o.Int("iteration")
-	c.status, _ = o.String("status")
-	c.status = folder.Line(c.status, 40)
-	c.step = c.status
+	c := checkpoint{at: o.FirstStated("timestamp")}
+	status, _ := o.String("status")
+	c.step = folder.Line(status, 40)
 	next, _ := o.Strings("next_steps")
 	for _, n := range next {
 		if n = folder.Line(strings.TrimSpace(n), 200); n != "" {
@@ -99,7 +91,6 @@ func decodeCheckpoint(o jsonfile.Object) checkpoint {
 			break
 		}
 	}
-	c.at = o.FirstStated("timestamp")
 	return c
 }
 
@@ -114,12 +105,14 @@ type resume struct {
 // mostResumes is the default for a missing max_attempts.
 const mostResumes = 5
 
+// usedUp reports whether the program does not try again.
+func (r *resume) usedUp() bool { return r.terminal || r.attempts >= r.most }
+
 func decodeResume(o jsonfile.Object) resume {
 	r := resume{most: mostResumes}
-	for _, key := range []string{"attempt_count", "attempts"} {
+	for _, key := range []string{"attempts", "attempt_count"} { // the second counts if both are there
 		if n, ok := o.Int(key); ok.OK() && n >= 0 {
 			r.attempts = n
-			break
 		}
 	}
 	if n, ok := o.Int("max_attempts"); ok.OK() && n >= 0 {
@@ -204,9 +197,4 @@ func resultName(name string) (step string, epoch int64, ok bool) {
 	return step, epoch, err == nil && epoch >= 0
 }
 
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
-
-func sorted(names []string) []string {
-	slices.Sort(names)
-	return names
-}
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol/protocoltest"
 )
 
-func TestFinishedWorkersRest(t *testing.T) {
+func TestFinishedWorkersRetire(t *testing.T) {
 	const n = 200
 	var lines []string
 	files := file(home+"/agent.pid", nobody)
@@ -31,8 +31,17 @@ func TestFinishedWorkersRest(t *testing.T) {
 		return &s
 	}
 	first := protocoltest.Describe(see(nil))
-	if len(p.manned) != 1 || len(p.live) != 1 || len(p.quiet.workers) != n+2 {
-		t.Fatalf("%d with pid files, %d at work, %d at rest", len(p.manned), len(p.live), len(p.quiet.workers))
+	manned, retired := 0, 0
+	for _, w := range p.workers.all {
+		if w.manned() {
+			manned++
+		}
+		if w.retired {
+			retired++
+		}
+	}
+	if manned != 1 || len(p.workers.live) != 1 || retired != n+2 {
+		t.Fatalf("%d with pid files, %d at work, %d retired", manned, len(p.workers.live), retired)
 	}
 	for _, hints := range [][]string{nil, {}, {home}, nil} {
 		if got := protocoltest.Describe(see(hints)); got != first {
@@ -50,7 +59,7 @@ func TestFinishedWorkersRest(t *testing.T) {
 	again = fmt.Sprintf("%s/%s/worker-OLD-0100-1600000000/agent.pid", Base, workersDir)
 	write(t, dir, again, "4999998\n")
 	noticed := false
-	for range (n+2)/maxDozing + 2 {
+	for range (n+2)/maxRechecked + 2 {
 		noticed = noticed || len(see(nil).Agents) == 3
 	}
 	if !noticed {

@@ -12,57 +12,57 @@ import (
 // limits are the roles' limits as configured.
 var limits = Options{Lead: 5 * time.Minute, Developer: 15 * time.Minute, Review: 3 * time.Minute}
 
-type room struct {
+type testProject struct {
 	*protocoltest.Site
 	p *Project
 }
 
-func newRoom(t testing.TB, archive string) *room {
+func newTestProject(t testing.TB, archive string) *testProject {
 	t.Helper()
-	r := &room{Site: protocoltest.NewSite(t, archive, time.Now)}
+	r := &testProject{Site: protocoltest.NewSite(t, archive, time.Now)}
 	r.reopen()
 	return r
 }
 
-func (r *room) reopen() {
+func (r *testProject) reopen() {
 	r.p = New(r.Dir, limits)
 	r.T.Cleanup(r.p.Close)
 }
 
-func (r *room) rewrite(rel, old, new string) {
+func (r *testProject) rewrite(rel, old, new string) {
 	r.T.Helper()
 	r.Do(protocoltest.Rewrite(r.Path(rel), old, new))
 	r.touch(rel)
 }
 
 // Write writes a file and dates it with the test's clock.
-func (r *room) Write(rel, text string) {
+func (r *testProject) Write(rel, text string) {
 	r.T.Helper()
 	r.Site.Write(rel, text)
 	r.touch(rel)
 }
 
-func (r *room) touch(rel string) { r.Do(os.Chtimes(r.Path(rel), r.Now, r.Now)) }
+func (r *testProject) touch(rel string) { r.Do(os.Chtimes(r.Path(rel), r.Now, r.Now)) }
 
 // pass advances the clock and scans with an empty list of hints.
-func (r *room) pass(d time.Duration) *protocol.Snapshot {
+func (r *testProject) pass(d time.Duration) *protocol.Snapshot {
 	r.Now = r.Now.Add(d)
 	return r.see(protocol.Look{Now: r.Now, Hints: []string{}})
 }
 
 // look makes a full scan one second later.
-func (r *room) look() *protocol.Snapshot {
+func (r *testProject) look() *protocol.Snapshot {
 	r.Now = r.Now.Add(time.Second)
 	return r.see(protocol.Look{Now: r.Now})
 }
 
-func (r *room) see(look protocol.Look) *protocol.Snapshot {
+func (r *testProject) see(look protocol.Look) *protocol.Snapshot {
 	r.T.Helper()
 	s := r.p.Observe(r.T.Context(), look)
 	return &s
 }
 
-func (r *room) apply(c protocol.Change) error { return r.p.Apply(r.T.Context(), c, r.Now) }
+func (r *testProject) apply(c protocol.Change) error { return r.p.Apply(r.T.Context(), c, r.Now) }
 
 func taskOf(t testing.TB, s *protocol.Snapshot, id string) *protocol.Task {
 	t.Helper()

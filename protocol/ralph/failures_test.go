@@ -75,16 +75,16 @@ func TestFailedTasksStayInReachOfCommands(t *testing.T) {
 
 // The record stays small and keeps the newest lines.
 func TestRecordIsTrimmed(t *testing.T) {
-	dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "x")))+file(Base+"/"+marksFile, strings.Repeat(`{"task": "OLD-1", "at": "2024-01-15T10:30:00Z"}`+"\n", 6000)))
+	dir := lay(t, file(kanbanPath, kanban(line("*", "TASK-001", "x")))+file(Base+"/"+failuresFile, strings.Repeat(`{"task": "OLD-1", "at": "2024-01-15T10:30:00Z"}`+"\n", 6000)))
 	p := open(t, dir)
 	now := time.Now()
 	look(t, p, now)
 	p.Begin(now)
-	if err := p.record([]byte(kanban(line("*", "TASK-001", "x"))), "TASK-001", "why\nnot"); err != nil {
+	if err := p.failures.record(p.Folder, []byte(kanban(line("*", "TASK-001", "x"))), "TASK-001", "why\nnot"); err != nil {
 		t.Fatal(err)
 	}
-	st, err := os.Stat(filepath.Join(dir, Base, marksFile))
-	if err != nil || st.Size() > maxMarks {
+	st, err := os.Stat(filepath.Join(dir, Base, failuresFile))
+	if err != nil || st.Size() > maxFailures {
 		t.Errorf("%v, %d bytes", err, st.Size())
 	}
 	for what, p := range map[string]*Project{"the same": p, "another": open(t, dir)} {

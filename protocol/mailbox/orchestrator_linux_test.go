@@ -17,7 +17,7 @@ import (
 
 // child starts a process that plays the orchestrator, inside the project and in its own process group, as an interactive
 // shell would.
-func (r *room) child(script string) *exec.Cmd {
+func (r *testProject) child(script string) *exec.Cmd {
 	r.T.Helper()
 	cmd := exec.CommandContext(r.T.Context(), "sh", "-c", script)
 	cmd.Dir, cmd.SysProcAttr = r.Dir, &syscall.SysProcAttr{Setpgid: true}
@@ -26,7 +26,7 @@ func (r *room) child(script string) *exec.Cmd {
 	return cmd
 }
 
-func (r *room) end(cmd *exec.Cmd) {
+func (r *testProject) end(cmd *exec.Cmd) {
 	r.T.Helper()
 	r.Do(cmd.Process.Kill())
 	_ = cmd.Wait()
@@ -34,7 +34,7 @@ func (r *room) end(cmd *exec.Cmd) {
 
 func pidText(cmd *exec.Cmd) string { return strconv.Itoa(cmd.Process.Pid) }
 
-// boardOf is boardText with the orchestrator's pid, and with a start time relative to the room's clock.
+// boardOf is boardText with the orchestrator's pid, and with a start time relative to the project's clock.
 func boardOf(pid, started string) string {
 	text := strings.Replace(boardText, "4999999", pid, 1)
 	return strings.Replace(text, "2026-01-02T03:00:00.000Z", "{{now"+started+"}}", 1)
@@ -43,14 +43,14 @@ func boardOf(pid, started string) string {
 // While the orchestrator lives, steward changes nothing. After it is killed, steward detects that at the next scan and
 // repairs what it left.
 func TestOrchestratorLivesAndDies(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	cmd := r.child("exec sleep 100")
 	r.Now = time.Now()
 	r.Write(pidPath, pidText(cmd)) // as node writes it: without a newline
 	r.Write(boardPath, boardOf(pidText(cmd), "+0s"))
 
 	s := r.pass(100 * time.Millisecond)
-	a, _ := s.Agent(orchestrator)
+	a, _ := s.Agent(orchestratorName)
 	if a.Presence != protocol.PresenceHere || a.Idle || a.PID != cmd.Process.Pid || !strings.Contains(s.Yield, pidText(cmd)) || a.Ref != (protocol.Ref{}) {
 		t.Fatalf("%+v, yield %q", a, s.Yield)
 	}
@@ -64,7 +64,7 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 	if k := taskOf(t, s, "task-001"); k.Lost != "" || protocoltest.Codes(s, "task-001") != "" {
 		t.Errorf("%+v", k)
 	}
-	for _, c := range []protocol.Change{requeueChange(taskOf(t, s, "task-001")), {Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestrator)},
+	for _, c := range []protocol.Change{requeueChange(taskOf(t, s, "task-001")), {Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestratorName)},
 		change(taskOf(t, s, "task-000"), protocol.VerbFile)} {
 		if err := r.apply(c); !isConflict(err) || !strings.Contains(err.Error(), "orchestrator runs") {
 			t.Errorf("%s under a living orchestrator: %v", c.Verb, err)
@@ -79,13 +79,13 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 
 	r.end(cmd)
 	s = r.pass(100 * time.Millisecond)
-	if a, _ = s.Agent(orchestrator); a.Presence != protocol.PresenceHere || s.Yield == "" || protocoltest.Codes(s, orchestrator) != "" {
+	if a, _ = s.Agent(orchestratorName); a.Presence != protocol.PresenceHere || s.Yield == "" || protocoltest.Codes(s, orchestratorName) != "" {
 		t.Fatalf("killed a moment ago, it may still sign off: %+v, yield %q", a, s.Yield)
 	}
 	s = r.pass(signOff)
-	a, _ = s.Agent(orchestrator)
-	if a.Presence != protocol.PresenceGone || a.Process != (protocol.Identity{}) || a.Recorded != "running" || a.Ref.Path == "" || s.Yield != "" || protocoltest.Codes(s, orchestrator) != "running medium" {
-		t.Fatalf("killed: %+v, yield %q, %s", a, s.Yield, protocoltest.Codes(s, orchestrator))
+	a, _ = s.Agent(orchestratorName)
+	if a.Presence != protocol.PresenceGone || a.Process != (protocol.Identity{}) || a.Recorded != "running" || a.Ref.Path == "" || s.Yield != "" || protocoltest.Codes(s, orchestratorName) != "running medium" {
+		t.Fatalf("killed: %+v, yield %q, %s", a, s.Yield, protocoltest.Codes(s, orchestratorName))
 	}
 	if dev, _ := s.Agent(developer); !dev.Idle || dev.Presence != protocol.PresenceUnproved {
 		t.Error("a developer without an orchestrator is expected to work")
@@ -93,10 +93,10 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 	if k := taskOf(t, s, "task-001"); k.Lost == "" || protocoltest.Codes(s, "task-001") != "stuck medium" {
 		t.Errorf("%+v %s", k, protocoltest.Codes(s, "task-001"))
 	}
-	r.Do(r.apply(protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestrator), Ref: a.Ref, Status: "error"}))
+	r.Do(r.apply(protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestratorName), Ref: a.Ref, Status: "error"}))
 	r.Do(r.apply(requeueChange(taskOf(t, s, "task-001"))))
 	s = r.pass(100 * time.Millisecond)
-	if a, _ = s.Agent(orchestrator); a.Recorded != "error" || !a.Idle || protocoltest.Codes(s, orchestrator)+protocoltest.Codes(s, "task-001") != "" || !taskOf(t, s, "task-001").Visible {
+	if a, _ = s.Agent(orchestratorName); a.Recorded != "error" || !a.Idle || protocoltest.Codes(s, orchestratorName)+protocoltest.Codes(s, "task-001") != "" || !taskOf(t, s, "task-001").Visible {
 		t.Errorf("mended: %+v %+v", a, s.Findings)
 	}
 }
@@ -105,35 +105,35 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 // seconds after. Later silence, or a restart of steward, does not change that.
 func TestSigningOffIsNoDeath(t *testing.T) {
 	off := strings.Replace(boardOf("null", "-1h"), `"running": true`, `"running": false`, 1)
-	for name, leave := range map[string]func(r *room, cmd *exec.Cmd){
-		"before its end": func(r *room, cmd *exec.Cmd) {
+	for name, leave := range map[string]func(r *testProject, cmd *exec.Cmd){
+		"before its end": func(r *testProject, cmd *exec.Cmd) {
 			r.Write(boardPath, off)
 			r.Do(os.Remove(r.Path(pidPath)))
 			r.pass(50 * time.Millisecond)
 			r.end(cmd)
 		},
-		"after its end": func(r *room, cmd *exec.Cmd) {
+		"after its end": func(r *testProject, cmd *exec.Cmd) {
 			r.end(cmd)
 			r.pass(time.Second)
 			r.Write(boardPath, off)
 			r.Do(os.Remove(r.Path(pidPath)))
 		},
-		"running alone": func(r *room, cmd *exec.Cmd) {
+		"running alone": func(r *testProject, cmd *exec.Cmd) {
 			r.end(cmd)
 			r.Write(boardPath, off)
 		},
-		"the pid in both files": func(r *room, cmd *exec.Cmd) {
+		"the pid in both files": func(r *testProject, cmd *exec.Cmd) {
 			r.Do(os.Remove(r.Path(pidPath)))
 			r.Write(boardPath, strings.Replace(boardOf(pidText(cmd), "+0s"), `"pid": `+pidText(cmd), `"pid": null`, 1))
 			r.end(cmd)
 		},
-		"the pid file alone": func(r *room, cmd *exec.Cmd) {
+		"the pid file alone": func(r *testProject, cmd *exec.Cmd) {
 			r.Do(os.Remove(r.Path(pidPath)))
 			r.end(cmd)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRoom(t, around)
+			r := newTestProject(t, around)
 			cmd := r.child("exec sleep 100")
 			r.Now = time.Now()
 			r.Write(pidPath, pidText(cmd))
@@ -144,8 +144,8 @@ func TestSigningOffIsNoDeath(t *testing.T) {
 			leave(r, cmd)
 			for _, wait := range []time.Duration{time.Millisecond, signOff - time.Second, signOff, time.Hour} {
 				s := r.pass(wait)
-				a, _ := s.Agent(orchestrator)
-				if a.Presence == protocol.PresenceGone || a.Left == "" || !a.Idle || s.Yield != "" || a.Status != "stopped" || protocoltest.Codes(s, orchestrator) != "" {
+				a, _ := s.Agent(orchestratorName)
+				if a.Presence == protocol.PresenceGone || a.Left == "" || !a.Idle || s.Yield != "" || a.Status != "stopped" || protocoltest.Codes(s, orchestratorName) != "" {
 					t.Errorf("%v later: %+v, yield %q", wait, a, s.Yield)
 				}
 			}
@@ -153,7 +153,7 @@ func TestSigningOffIsNoDeath(t *testing.T) {
 				return // its file still says that it runs
 			}
 			r.reopen()
-			if a, _ := r.pass(time.Second).Agent(orchestrator); a.Left == "" || !a.Idle {
+			if a, _ := r.pass(time.Second).Agent(orchestratorName); a.Left == "" || !a.Idle {
 				t.Errorf("after a restart of steward: %+v", a)
 			}
 		})
@@ -163,7 +163,7 @@ func TestSigningOffIsNoDeath(t *testing.T) {
 // While the orchestrator lives, no role is dead and no work is lost. Silence beyond the role's limit is a finding, with
 // the same text at every scan, until there is a sign of life.
 func TestOverLimit(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	cmd := r.child("exec sleep 100")
 	r.Now = time.Now()
 	since := r.Now
@@ -233,7 +233,7 @@ func TestOverLimit(t *testing.T) {
 
 // A process proved to be the orchestrator remains so after the clock is changed and its files seem older than the process.
 func TestClockSetWhileItRuns(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	cmd := r.child("exec sleep 100")
 	r.Now = time.Now()
 	r.Write(boardPath, strings.Replace(boardText, "4999999", "null", 1))
@@ -259,24 +259,24 @@ func isConflict(err error) bool {
 
 // A process that is younger than the file with its pid is a different process.
 func TestReusedNumber(t *testing.T) {
-	for name, lay := range map[string]func(r *room, pid string){
-		"pid file": func(r *room, pid string) {
+	for name, lay := range map[string]func(r *testProject, pid string){
+		"pid file": func(r *testProject, pid string) {
 			r.Write(pidPath, pid+"\n")
 			at := time.Now().Add(-time.Hour)
 			r.Do(os.Chtimes(r.Path(pidPath), at, at))
 			r.Write(boardPath, strings.Replace(boardText, "4999999", "null", 1))
 		},
-		"status.json": func(r *room, pid string) { r.Write(boardPath, boardOf(pid, "-1h")) },
+		"status.json": func(r *testProject, pid string) { r.Write(boardPath, boardOf(pid, "-1h")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRoom(t, around)
+			r := newTestProject(t, around)
 			cmd := r.child("exec sleep 100")
 			r.Now = time.Now()
 			lay(r, pidText(cmd))
 			s := r.pass(100 * time.Millisecond)
-			a, _ := s.Agent(orchestrator)
-			if a.Presence != protocol.PresenceGone || !strings.Contains(a.Evidence, "younger") || s.Yield != "" || protocoltest.Codes(s, orchestrator) != "running medium" {
-				t.Fatalf("%+v, yield %q, findings %s", a, s.Yield, protocoltest.Codes(s, orchestrator))
+			a, _ := s.Agent(orchestratorName)
+			if a.Presence != protocol.PresenceGone || !strings.Contains(a.Evidence, "younger") || s.Yield != "" || protocoltest.Codes(s, orchestratorName) != "running medium" {
+				t.Fatalf("%+v, yield %q, findings %s", a, s.Yield, protocoltest.Codes(s, orchestratorName))
 			}
 			if err := cmd.Process.Signal(syscall.Signal(0)); err != nil {
 				t.Errorf("the other process was touched: %v", err)
@@ -287,7 +287,7 @@ func TestReusedNumber(t *testing.T) {
 
 // A status.json without startedAt still counts: it contained the pid when it was last written.
 func TestStatusWithoutStart(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	cmd := r.child("exec sleep 100")
 	r.Write(boardPath, strings.NewReplacer("4999999", pidText(cmd), `"2026-01-02T03:00:00.000Z" , "x"`, `null, "x"`).Replace(boardText))
 	if s := r.look(); s.Yield == "" {
@@ -298,7 +298,7 @@ func TestStatusWithoutStart(t *testing.T) {
 // Processes that the dead orchestrator left running inside the project are reported. Other processes of its group, and
 // unrelated processes, are not. No work is lost while the reported processes may still work on it.
 func TestOrphans(t *testing.T) {
-	r := newRoom(t, around)
+	r := newTestProject(t, around)
 	cmd := r.child("sleep 101 & (cd / && exec sleep 102) & echo started > begun; wait")
 	bystander := exec.CommandContext(t.Context(), "sleep", "103")
 	bystander.Dir = r.Dir
@@ -313,13 +313,13 @@ func TestOrphans(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // until both have executed sleep
 	r.Now = time.Now()
 	r.Write(boardPath, boardOf(pidText(cmd), "+0s"))
-	if s := r.pass(100 * time.Millisecond); s.Yield == "" || protocoltest.Codes(s, orchestrator) != "" {
-		t.Fatalf("alive: %q %s", s.Yield, protocoltest.Codes(s, orchestrator))
+	if s := r.pass(100 * time.Millisecond); s.Yield == "" || protocoltest.Codes(s, orchestratorName) != "" {
+		t.Fatalf("alive: %q %s", s.Yield, protocoltest.Codes(s, orchestratorName))
 	}
 	r.end(cmd)
 	r.pass(100 * time.Millisecond)
 	s := r.pass(signOff)
-	if got := protocoltest.Codes(s, orchestrator); got != "running medium, orphans high" {
+	if got := protocoltest.Codes(s, orchestratorName); got != "running medium, orphans high" {
 		t.Fatalf("findings %q", got)
 	}
 	for _, f := range s.Findings {
@@ -327,7 +327,7 @@ func TestOrphans(t *testing.T) {
 			t.Errorf("%s", f.Text)
 		}
 	}
-	if a, _ := s.Agent(orchestrator); len(a.Orphans) > 0 {
+	if a, _ := s.Agent(orchestratorName); len(a.Orphans) > 0 {
 		t.Error("they are only reported")
 	}
 	if k := taskOf(t, s, "task-001"); k.Lost != "" {
@@ -338,14 +338,14 @@ func TestOrphans(t *testing.T) {
 	}
 	r.Do(syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
 	time.Sleep(50 * time.Millisecond)
-	if s = r.pass(countEvery); strings.Contains(protocoltest.Codes(s, orchestrator), "orphans") || taskOf(t, s, "task-001").Lost == "" {
-		t.Errorf("after they ended: %s, %q", protocoltest.Codes(s, orchestrator), taskOf(t, s, "task-001").Lost)
+	if s = r.pass(countEvery); strings.Contains(protocoltest.Codes(s, orchestratorName), "orphans") || taskOf(t, s, "task-001").Lost == "" {
+		t.Errorf("after they ended: %s, %q", protocoltest.Codes(s, orchestratorName), taskOf(t, s, "task-001").Lost)
 	}
 }
 
 // A pid file that may still be being written does not prove a process gone, but it delays the verdict only briefly.
 func TestFreshPidFile(t *testing.T) {
-	r := newRoom(t, around+file(pidPath, "4999999"))
+	r := newTestProject(t, around+file(pidPath, "4999999"))
 	r.Now = time.Now()
 	if s := r.see(protocol.Look{Now: r.Now}); s.Yield == "" || s.Again.IsZero() {
 		t.Errorf("yield %q, again %v", s.Yield, s.Again)

@@ -1,0 +1,92 @@
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+func TestCheckFields(t *testing.T) {
+	table := []Field{{Key: "color", Form: Text, Words: []string{"red", "blue"}}, {Key: "name", Form: Text}, {Key: "items", Form: List}, {Key: "part", Form: Object},
+		{Key: "at", Form: Time}, {Key: "size", Form: Number}, {Key: "done", Form: Boolean, Optional: true}}
+	const sound = `"color": "red", "name": "x", "items": [], "part": {}, "at": "2026-01-02T03:04:05Z", "size": 1`
+	for doc, want := range map[string]string{
+		`{` + sound + `}`:                                    "",
+		`{` + sound + `, "done": null}`:                      "",
+		`{` + sound + `, "done": "true"}`:                    "medium m.done: done is not true or false",
+		strings.ReplaceAll(`{`+sound+`}`, `"red"`, `"gray"`): `low m.color: color is "gray", want one of red, blue`,
+		strings.ReplaceAll(`{`+sound+`}`, `"x"`, `" \n"`):    "medium m.name: name is empty",
+		strings.ReplaceAll(`{`+sound+`}`, `{}`, `null`):      "medium m.part: part is missing",
+		strings.ReplaceAll(`{`+sound+`}`, `1}`, `"1"}`):      "medium m.size: size is not a number",
+		`{"color": "gray", "name": 1, "items": {}, "part": [], "at": "soon", "size": 1}`: "medium m.name: name is not a text, medium m.items: items is not a list, " +
+			`medium m.part: part is not an object, medium m.at: at is not a time, low m.color: color is "gray", want one of red, blue`,
+	} {
+		o, err := jsonfile.Parse([]byte(doc))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var issues Issues
+		issues.Check(o, "m", table)
+		var got []string
+		for _, i := range issues {
+			got = append(got, fmt.Sprintf("%s %s: %s", i.Severity, i.Field, i.Text))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("%s:\n%q\nwant\n%q", doc, got, want)
+		}
+	}
+}
+
+func TestIssuesAreBounded(t *testing.T) {
+	var issues Issues
+	for range 3 * MaxIssues {
+		issues.Schema(strings.Repeat("x", 1000), "is wrong")
+	}
+	last := issues[len(issues)-1].About(protocol.Subject{ID: "a"})
+	if len(issues) != MaxIssues+1 || last.Subject.ID != "a" || !strings.HasPrefix(last.Text, "more is wrong") || len([]rune(issues[0].Field)) != 120 {
+		t.Errorf("%d issues, the last: %+v", len(issues), last)
+	}
+}
+
+func TestAnswerKey(t *testing.T) {
+	c := protocol.Change{Verb: protocol.VerbAnswer, Subject: protocol.Subject{Kind: protocol.KindQuestion, ID: "q"}, Answer: &protocol.Answer{Key: "k", Label: "yes"}}
+	key, err := AnswerKey(c)
+	if again, _ := AnswerKey(c); err != nil || len(key) != 32 || again != key {
+		t.Errorf("%q, %q, %v", key, again, err)
+	}
+	for _, a := range []*protocol.Answer{nil, {Label: "yes"}, {Key: "k", Label: " \n"}} {
+		c.Answer = a
+		if _, err := AnswerKey(c); err == nil || errors.Is(err, protocol.ErrUnsupported) {
+			t.Errorf("%+v: %v", a, err)
+		}
+	}
+	c.Subject.Kind = protocol.KindTask
+	if _, err := AnswerKey(c); !errors.Is(err, protocol.ErrUnsupported) {
+		t.Errorf("about a task: %v", err)
+	}
+}
+
+// A listing is read again only when the folder changed. A folder that cannot be read keeps its last listing.
+func TestKeptListing(t *testing.T) {
+	r := newRoom(t, "{}")
+	r.Now = r.Now.Add(time.Hour)
+	var l KeptListing
+	if !l.Read(r.Folder, ".") || !l.There || !slices.Contains(l.Names, doc) || l.Read(r.Folder, ".") {
+		t.Errorf("%+v", l)
+	}
+	if err := r.Root.Create("new.json", nil, 0o644); err != nil || !l.Read(r.Folder, ".") || !slices.Equal(l.Names, []string{doc, "new.json"}) {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if gone := (&KeptListing{}); gone.Read(r.Folder, "gone") || gone.There || gone.Read(r.Folder, doc) || len(r.Patience.Troubles()) > 0 {
+		t.Errorf("%+v, %v", gone, r.Patience.Troubles())
+	}
+	if strict := (&KeptListing{Strict: true}); strict.Read(r.Folder, doc) || len(r.Patience.Troubles()) != 1 {
+		t.Errorf("a file in place of a folder: %+v, %v", strict, r.Patience.Troubles())
+	}
+}

@@ -1,0 +1,76 @@
+package ralph
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// agents lists the orchestrator, if it has a pid file, and the workers that are of interest.
+func (v *view) agents(verdicts map[string]verdict) (list []protocol.Agent) {
+	if o := v.orchestrator; o.claimed() {
+		list = append(list, protocol.Agent{Name: orchestratorName, PID: o.pid, Process: o.leader, Presence: o.presence, Evidence: o.evidence})
+	}
+	for _, w := range v.workers.live {
+		d, inHand := verdicts[w.task]
+		if !v.isShown(w, inHand) {
+			continue
+		}
+		a := v.agent(w)
+		switch {
+		case a.Presence == protocol.PresenceHere:
+		case inHand:
+			a.Presence, a.Evidence, a.Idle = d.presence, d.evidence, d.idle
+		default: // the worker has ended and its task is not in progress: expect nothing from it
+			a.Idle, a.Tasks = true, nil
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// isShown reports whether a worker is shown as an agent: it is at work, or the newest of a task in progress, or has a pid
+// file and its task is to be done, or failed or was dropped recently.
+func (v *view) isShown(w *worker, inHand bool) bool {
+	if w.session.presence == protocol.PresenceHere || v.workers.newest(w.task) != w {
+		return w.session.presence == protocol.PresenceHere
+	}
+	e := v.board.byID[w.task]
+	return inHand || w.hasPID() && e != nil && (e.marker == todo || (e.marker == failed || e.marker == dropped) && e.news)
+}
+
+// statusOf maps each of the three pid files to the agent's status while the file's process lives.
+var statusOf = map[string]string{pidFiles[0]: "running", pidFiles[1]: "resuming", pidFiles[2]: "deciding"}
+
+func (v *view) agent(w *worker) protocol.Agent {
+	s := &w.session
+	a := protocol.Agent{Name: w.name, PID: s.pid, Tasks: []string{w.task}, Status: statusOf[s.leading], Process: s.leader,
+		Presence: s.presence, Evidence: s.evidence, Orphans: slices.Clone(s.orphans)}
+	if w.plan {
+		a.Status = "planning"
+	}
+	signs := fmt.Sprint(w.touched, w.checkpoint.Stamp.MtimeNs, w.blocked.Stamp.MtimeNs)
+	if e := v.events[w.name]; e != nil {
+		signs += fmt.Sprint(e.n, e.at.UnixNano(), e.event)
+	}
+	a.Signs = string(jsonfile.SumOf([]byte(signs)))
+	return a
+}
+
+// agentFindings reports the processes that a worker left behind, and its newest error.
+func (v *view) agentFindings(w *worker) (list []protocol.Finding) {
+	subject, s := protocol.Subject{Kind: protocol.KindAgent, ID: w.name}, &w.session
+	if left := slices.Concat(s.orphans, s.strays); len(left) > 0 {
+		text := fmt.Sprintf("its leader %d is gone, and %d processes of its session go on: %s", s.pid, len(left), v.table.describe(left, true))
+		if len(s.strays) > 0 {
+			text += fmt.Sprintf("; steward does not end %s: %s", v.table.describe(s.strays, false), s.why)
+		}
+		list = append(list, protocol.Finding{Subject: subject, Code: "orphans", Severity: protocol.High, Text: text})
+	}
+	if e := v.events[w.name]; e != nil && e.error != "" && isRecent(e.failed, v.Since) {
+		list = append(list, protocol.Finding{Subject: subject, Code: "error", Severity: protocol.Medium, Call: true, Text: e.error})
+	}
+	return list
+}

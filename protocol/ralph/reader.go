@@ -1,0 +1,105 @@
+package ralph
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// reader turns the project's files and processes into values. Everything that it read is lost when the folder is
+// recreated.
+type reader struct {
+	*folder.Folder
+	dir  string
+	real string // dir without links, as the kernel names open files
+	opts Options
+	sys  system
+
+	board        board
+	workers      workers
+	orchestrator orchestrator
+	events       eventLog
+	reported     jsonfile.Reading[[]violation]
+	failures     failures
+	head         headWatch
+	logs         folder.KeptListing
+	table        *processTable
+}
+
+func newReader(dir string, opts Options) *reader {
+	r := &reader{dir: dir, opts: opts, sys: machine()}
+	r.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard, Sweep: []string{".", own, answersDir}, Forget: r.forget})
+	r.forget()
+	return r
+}
+
+// forget discards all readings, because the folder was recreated.
+func (r *reader) forget() {
+	var err error
+	if r.real, err = filepath.EvalSymlinks(r.dir); err != nil {
+		r.real = r.dir
+	}
+	r.board, r.workers = board{}, workers{Folder: r.Folder, all: map[string]*worker{}, attended: map[string]*worker{}}
+	r.orchestrator, r.head, r.logs = orchestrator{}, headWatch{}, folder.KeptListing{}
+	r.events, r.failures = newEventLog(), newFailures()
+	r.reported = jsonfile.Reading[[]violation]{}
+	r.table = &processTable{sys: &r.sys, project: r.real}
+}
+
+// read brings all readings up to date.
+func (r *reader) read(full bool, hints []string) {
+	r.board.read(r.Folder)
+	r.workers.read(full, hints, &r.board)
+	r.board.noteMissing(r.Folder, len(r.workers.all) > 0)
+	if r.failures.read(r.Folder); r.failures.fresh {
+		r.board.undated, r.failures.fresh = true, false
+	}
+	r.board.dateEndings(r.Folder, &r.failures, &r.workers)
+	r.board.choose(r.Since)
+	r.workers.choose(&r.board)
+	for _, w := range r.workers.live {
+		w.readPIDs(r.Folder)
+		w.readReports(r.Folder)
+	}
+	r.orchestrator.read(r.Folder)
+	r.events.read(r.Folder, r.workers.all)
+	readViolations(r.Folder, &r.reported)
+}
+
+// judge compares the readings with the process table. It reads the table only if some file requires it.
+func (r *reader) judge() {
+	r.table = &processTable{sys: &r.sys, project: r.real}
+	if r.orchestrator.claimed() || slices.ContainsFunc(r.workers.live, (*worker).manned) || slices.ContainsFunc(r.board.open, func(e *entry) bool { return e.marker == working }) {
+		r.table = readTable(&r.sys, r.real)
+	}
+	for _, w := range r.workers.live {
+		w.session = r.table.judge(w)
+	}
+	if r.table.known && r.board.file.Good {
+		r.workers.retire(&r.board)
+	}
+	r.orchestrator.judge(r.table)
+	if !r.opts.NoWatch {
+		r.watchWorkers()
+	}
+}
+
+// view returns what the decisions about tasks and agents are based on.
+func (r *reader) view() *view {
+	return &view{Clock: &r.Clock, grace: r.opts.grace(), board: &r.board, workers: &r.workers, table: r.table,
+		orchestrator: &r.orchestrator, events: r.events.of, reported: r.reported.Value, failures: &r.failures}
+}
+
+// faults lists the files that cannot be used, by path.
+func (r *reader) faults() []protocol.Fault {
+	list := r.Faults()
+	if r.board.fault != nil {
+		list = append(list, *r.board.fault)
+		slices.SortStableFunc(list, func(a, b protocol.Fault) int { return strings.Compare(a.Path, b.Path) })
+	}
+	return list
+}
