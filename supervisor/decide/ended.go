@@ -141,8 +141,7 @@ func (k *taskJudge) again(r rules.Ruling) {
 		k.wait(state, protocol.ReasonDeferred, settled, "deferred by its client")
 		return
 	}
-	// Steward's own result may have been written late, on a disk that hung: an agent that came back meanwhile works on it.
-	if (r.NeedsProof && !k.agent.dead() || o.Ours && k.agent.alive()) && k.agent.names(k.t.ID) {
+	if k.agent.names(k.t.ID) && (r.NeedsProof && !k.agent.dead() || k.resumed()) {
 		k.unproved(r)
 		return
 	}
@@ -183,6 +182,12 @@ func (k *taskJudge) waitsSince() time.Time {
 		return time.Time{}
 	}
 	return k.endedAt()
+}
+
+// resumed reports whether the agent came back after steward had written that the attempt is lost. The result may have been
+// written late, on a disk that hung, and the agent may have taken the task again meanwhile.
+func (k *taskJudge) resumed() bool {
+	return k.t.Outcome.Ours && k.agent.alive() && !k.agent.verdict.Since.Before(k.endedAt())
 }
 
 // unproved waits until the agent no longer names the task: the attempt may still run (TIMEOUT: the result may be early).
