@@ -65,7 +65,7 @@ var floors = map[string]may{
 	"status":          {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
 	"status/terminal": {[]string{"protocol", "join/task"}, []string{sysModule}},
 	"status/views":    {[]string{"capacity", "escalate", "escalate/rules", "protocol", "status", "status/terminal", "supervisor"}, nil},
-	"join/...":        {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
+	"join/...":        {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run", "join/task"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.
 	"cmd/steward":        {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},

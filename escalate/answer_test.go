@@ -123,7 +123,7 @@ func TestAnswerInOwnWords(t *testing.T) {
 func TestSnooze(t *testing.T) {
 	l, i := asked(t, question("a", twoOptions()...))
 	i, err := l.Snooze(i.Key, askedAt.Add(time.Hour))
-	if err != nil || i.State != rules.Snoozed || i.errand() == errandTell {
+	if err != nil || i.State != rules.Snoozed || i.job() == jobTell {
 		t.Fatalf("%+v %v", i, err)
 	}
 	if next, err := l.advance(Config{}, nil, askedAt.Add(30*time.Minute)); err != nil || !next.Equal(askedAt.Add(time.Hour)) {
@@ -132,7 +132,7 @@ func TestSnooze(t *testing.T) {
 	if _, err := l.advance(Config{}, nil, askedAt.Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	if i, _ = l.get(i.Key); i.State != rules.Raised || i.errand() != errandTell {
+	if i, _ = l.get(i.Key); i.State != rules.Raised || i.job() != jobTell {
 		t.Errorf("after its time it is %s", i.State)
 	}
 	if _, err := l.Answer(i.Key, Reply{Option: "1", Via: ViaCommand}, askedAt); err != nil {

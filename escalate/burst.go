@@ -9,7 +9,7 @@ const (
 	burstQuiet  = time.Second // the summary goes out after this long without a new notice, or at the end of burstWithin
 )
 
-// member is an incident's notice as part of a call.
+// member is an incident's notice as part of a dispatch.
 type member struct {
 	key string
 	rev int
@@ -17,7 +17,6 @@ type member struct {
 
 // burst separates a few notices, which are sent at once, from many, which are grouped into a summary.
 type burst struct {
-	key     string      // of the summary's popup; there is at most one such popup
 	recent  []time.Time // times of the latest notices, at most burstOver+1
 	waiting []member
 	newest  time.Time
@@ -47,15 +46,13 @@ func (b *burst) single(now time.Time) bool {
 
 func (b *burst) on(now time.Time) bool { return now.Before(b.until) }
 
-func (b *burst) add(m member) { b.waiting = append(b.waiting, m) }
-
 // join adds a notice to the summary that already shows its incident.
 func (b *burst) join(m member, now time.Time) {
 	b.newest = now
 	if !b.on(now) {
 		b.until = now.Add(burstQuiet)
 	}
-	b.add(m)
+	b.waiting = append(b.waiting, m)
 }
 
 // due is when the summary goes out; zero if no notice waits.

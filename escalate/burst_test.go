@@ -97,7 +97,7 @@ func TestSummaryIsWithdrawnWithItsLastIncident(t *testing.T) {
 		for left := 5; left > 0; left-- {
 			want(t, fmt.Sprint("the summary stands with ", left, " left"), stands(), true)
 			for _, i := range r.ledger.List() {
-				if i.stands(summary) {
+				if i.showsPopup(summary) {
 					r.ledger.Resolve(i.Key, rules.ByFiles, "done", time.Now())
 					break
 				}

@@ -24,58 +24,53 @@ type Channel struct {
 // grace is how long a call may take to return after its deadline before it is abandoned.
 const grace = time.Second
 
-// worker makes the calls of one channel, one at a time, so that a channel that hangs does not delay the others.
-type worker struct {
+// caller makes the calls of one channel, one at a time, so that a channel that hangs does not delay the others.
+type caller struct {
 	Channel
-	jobs chan job
+	calls chan call
 	// stuck receives the result of a call that ignored its deadline, if it ever returns. Only serve touches it.
 	stuck chan result
-
-	// Owned by the Dispatcher.
-	queue  []*line
-	busy   bool
-	now    job       // the current job while busy
-	rested time.Time // when the last call ended
 }
 
-// job is one call to make: deliver the notice, or withdraw a popup.
-type job struct {
-	lines        []*line
+// call is one call to make: deliver the notice, or withdraw a popup.
+type call struct {
+	queued       []*queued
 	told         map[string]bool // keys of the incidents in the notice
 	notice       Notice
 	withdraw     bool
-	announcement *announcement // set if the job delivers an announcement
-	// stop is closed to cut the job short when its news is no longer needed; nil: the job always runs to its end.
+	announcement *announcement // set if the call delivers one
+	// stop is closed to cut the call short when its news is no longer needed; nil: the call always runs to its end.
 	stop chan struct{}
 }
 
-// result is the outcome of a job.
+// result is the outcome of a call.
 type result struct {
-	worker *worker
-	job    job
-	word   string
-	err    error
-	stack  []byte // of a panic
+	channel *channelState
+	call    call
+	word    string
+	err     error
+	stack   []byte // of a panic
 }
 
 // errPanic is a bug in a channel. It counts as a failed delivery, so that the next channel is tried.
 var errPanic = errors.New("the channel panicked")
 
-func (w *worker) serve(ctx context.Context, results chan<- result) {
+// serve makes the calls of the channel, whose state it passes back with each result.
+func (w *caller) serve(ctx context.Context, of *channelState, results chan<- result) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case j := <-w.jobs:
+		case j := <-w.calls:
 			r := w.attempt(ctx, j)
-			r.worker, r.job = w, j
+			r.channel, r.call = of, j
 			results <- r
 		}
 	}
 }
 
 // attempt makes one call and returns in time even if the channel does not.
-func (w *worker) attempt(ctx context.Context, j job) result {
+func (w *caller) attempt(ctx context.Context, j call) result {
 	if w.stuck != nil {
 		select {
 		case <-w.stuck:
@@ -96,7 +91,7 @@ func (w *worker) attempt(ctx context.Context, j job) result {
 		}()
 	}
 	back := make(chan result, 1)
-	go func() { back <- w.call(ctx, j) }()
+	go func() { back <- w.invoke(ctx, j) }()
 	select {
 	case r := <-back:
 		return r
@@ -113,7 +108,7 @@ func (w *worker) attempt(ctx context.Context, j job) result {
 	}
 }
 
-func (w *worker) call(ctx context.Context, j job) (r result) {
+func (w *caller) invoke(ctx context.Context, j call) (r result) {
 	defer func() {
 		if p := recover(); p != nil {
 			r = result{word: ResultFailed, err: fmt.Errorf("%w: %v", errPanic, p), stack: debug.Stack()}

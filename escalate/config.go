@@ -101,7 +101,7 @@ func (c Config) validateUsed() error {
 	return nil
 }
 
-func (c Config) peace(i Incident) time.Duration {
+func (c Config) ackTime(i Incident) time.Duration {
 	if i.Blocking {
 		return c.AckBlocking
 	}

@@ -67,7 +67,7 @@ func deliver(i Incident, d Delivery, settled bool) Incident {
 // appear, because that popup must be withdrawn later.
 func trimmed(list []Delivery) []Delivery {
 	for len(list) > maxDeliveries {
-		up := Incident{Deliveries: list}.lingering()
+		up := Incident{Deliveries: list}.popupsToRemove()
 		n := slices.IndexFunc(list, func(d Delivery) bool { return !slices.Contains(up, d) })
 		list = slices.Delete(list, max(n, 0), max(n, 0)+1)
 	}
@@ -77,35 +77,25 @@ func trimmed(list []Delivery) []Delivery {
 // begun reports whether the outcome of the delivery is still unknown.
 func (d Delivery) begun() bool { return d.Result == ResultBegun || d.Result == ResultAgain }
 
-// waits reports whether the current notice has a delivery with that result.
-func (i Incident) waits(result string) bool {
+// hasResult reports whether the current notice has a delivery with that result.
+func (i Incident) hasResult(result string) bool {
 	return slices.ContainsFunc(i.Deliveries, func(d Delivery) bool { return d.Result == result && d.Rev == i.Notice })
 }
 
-// standing lists the deliveries whose popups are still on a screen, as far as we know: per channel, the newest
+// popupsShown lists the deliveries whose popups are still on a screen, as far as we know: per channel, the newest
 // delivery that changed its screen.
-func (i Incident) standing() []Delivery {
-	var up []Delivery
-	seen := map[string]bool{}
-	for _, d := range slices.Backward(i.Deliveries) {
-		if seen[d.Channel] || !d.OK && d.Result != ResultStuck {
-			continue
-		}
-		seen[d.Channel] = true
-		if d.Popup != "" {
-			up = append(up, d)
-		}
-	}
-	return up
-}
+func (i Incident) popupsShown() []Delivery { return i.popups(false) }
 
-// lingering lists the deliveries whose popups are on a screen or may still appear. They must be withdrawn when the
+// popupsToRemove lists the deliveries whose popups are on a screen or may still appear. They must be withdrawn when the
 // incident is over.
-func (i Incident) lingering() []Delivery {
+func (i Incident) popupsToRemove() []Delivery { return i.popups(true) }
+
+func (i Incident) popups(orMayAppear bool) []Delivery {
 	var up []Delivery
 	seen := map[string]bool{}
 	for _, d := range slices.Backward(i.Deliveries) {
-		if seen[d.Channel] || !d.OK && d.Result != ResultStuck && d.Popup == "" {
+		changed := d.OK || d.Result == ResultStuck || orMayAppear && d.Popup != ""
+		if seen[d.Channel] || !changed {
 			continue
 		}
 		seen[d.Channel] = true
@@ -123,9 +113,9 @@ func (i Incident) reached(channel string) bool {
 	})
 }
 
-// stands reports whether the popup with that key is still on a screen for the incident.
-func (i Incident) stands(popup string) bool {
-	return slices.ContainsFunc(i.standing(), func(d Delivery) bool { return d.Popup == popup })
+// showsPopup reports whether the popup with that key is still on a screen for the incident.
+func (i Incident) showsPopup(popup string) bool {
+	return slices.ContainsFunc(i.popupsShown(), func(d Delivery) bool { return d.Popup == popup })
 }
 
 // isNews reports whether d adds to the incident's deliveries: a successful delivery, or a new failure of a channel.

@@ -20,49 +20,69 @@ type Incident struct {
 	Rev      int               `json:"rev"`
 	Severity protocol.Severity `json:"severity"`
 	State    rules.State       `json:"state"`
-	Blocking bool              `json:"blocking"`
-	Summary  string            `json:"summary"`
-	Detail   string            `json:"detail"`
-	Project  string            `json:"project"`
-	About    string            `json:"about"` // the Subject, in the form that commands accept
-	Agent    string            `json:"agent"`
-	Options  []rules.Option    `json:"options"`
-	Count    int               `json:"count"`
-	First    time.Time         `json:"first"`
-	Last     time.Time         `json:"last"`
+	Content
+	Count int       `json:"count"`
+	First time.Time `json:"first"`
+	Last  time.Time `json:"last"`
 	// Deliveries are the most recent deliveries, oldest first.
 	Deliveries []Delivery `json:"deliveries"`
+	Origin
+	Closing
+	Revisions
+	Climb
+}
 
-	Protocol   string    `json:"protocol,omitempty"`
-	Kind       string    `json:"kind"`
-	Code       string    `json:"code,omitempty"`
-	Spoken     string    `json:"spoken,omitempty"`
-	Silent     bool      `json:"silent,omitempty"`
-	Occurrence string    `json:"occurrence,omitempty"`
-	Lasting    bool      `json:"lasting,omitempty"`
-	Foreign    bool      `json:"foreign,omitempty"`
-	ListOnly   bool      `json:"list_only,omitempty"`
+// Content is what the operator is told.
+type Content struct {
+	Blocking bool           `json:"blocking"`
+	Summary  string         `json:"summary"`
+	Detail   string         `json:"detail"`
+	Project  string         `json:"project"`
+	About    string         `json:"about"` // the Subject, in the form that commands accept
+	Agent    string         `json:"agent"`
+	Options  []rules.Option `json:"options"`
+}
+
+// Origin is the rest of the alert that raised an incident.
+type Origin struct {
+	Protocol   string `json:"protocol,omitempty"`
+	Kind       string `json:"kind"`
+	Code       string `json:"code,omitempty"`
+	Spoken     string `json:"spoken,omitempty"`
+	Silent     bool   `json:"silent,omitempty"`
+	Occurrence string `json:"occurrence,omitempty"`
+	Lasting    bool   `json:"lasting,omitempty"`
+	Foreign    bool   `json:"foreign,omitempty"`
+	ListOnly   bool   `json:"list_only,omitempty"`
+}
+
+// Closing says until when an incident is acknowledged or snoozed, and how it was resolved.
+type Closing struct {
 	AckedUntil time.Time `json:"acked_until,omitzero"`
 	ResolvedAt time.Time `json:"resolved_at,omitzero"`
 	ResolvedBy rules.By  `json:"resolved_by,omitempty"`
 	Why        string    `json:"why,omitempty"` // why it was resolved
 	Answer     *Answer   `json:"answer,omitempty"`
+}
 
-	// Opened is the Rev at which the incident was last opened or reopened. Notice is the Rev that the operator is to
-	// be told of (0: never), and Notified is the last Notice that needs no further delivery. Asked is the Rev at
-	// which its options or its occurrence last changed: an answer to an earlier Rev is stale.
-	Opened   int `json:"opened"`
-	Asked    int `json:"asked"`
+// Revisions are values of an incident's Rev.
+type Revisions struct {
+	Opened int `json:"opened"` // when it was last opened or reopened
+	// Asked is when its options or its occurrence last changed: an answer to an earlier Rev is stale.
+	Asked int `json:"asked"`
+	// Notice is what the operator is to be told of (0: never). Notified is the last Notice that needs no further
+	// delivery.
 	Notice   int `json:"notice"`
 	Notified int `json:"notified"`
+}
 
-	// The ladder. Opening is when the ladder began. Called is the time of the first successful delivery minus the
-	// time of the first rung (zero: not delivered yet). Climbed is the ladder position of the current Notice, and
-	// Calls lists its channels (empty: those of the first rung).
-	Opening time.Time     `json:"opening,omitzero"`
+// Climb is an incident's position on its ladder.
+type Climb struct {
+	Opening time.Time `json:"opening,omitzero"` // when the ladder began
+	// Called is the time of the first successful delivery minus the time of the first rung (zero: not delivered yet).
 	Called  time.Time     `json:"called,omitzero"`
-	Climbed time.Duration `json:"climbed,omitempty"`
-	Calls   []string      `json:"calls,omitempty"`
+	Climbed time.Duration `json:"climbed,omitempty"` // the ladder position of the current Notice
+	Calls   []string      `json:"calls,omitempty"`   // its channels (empty: those of the first rung)
 }
 
 // Subject returns what the incident is about.
@@ -110,19 +130,17 @@ func raise(i Incident, a rules.Alert, now time.Time) (Incident, rules.Outcome) {
 }
 
 func (i Incident) describe(a rules.Alert) Incident {
-	i.Project, i.Protocol, i.About = a.Subject.Project, a.Subject.Protocol, a.Subject.String()
-	i.Kind, i.Code, i.Agent = a.Kind, a.Code, a.Agent
-	i.Summary, i.Spoken, i.Detail, i.Options = a.Summary, a.Spoken, a.Detail, a.Options
-	i.Blocking, i.Silent, i.Occurrence = a.Blocking, a.Silent, a.Occurrence
-	i.Lasting, i.Foreign, i.ListOnly = a.Lasting, a.Foreign, a.ListOnly
+	i.Content = Content{Blocking: a.Blocking, Summary: a.Summary, Detail: a.Detail, Project: a.Subject.Project, About: a.Subject.String(),
+		Agent: a.Agent, Options: a.Options}
+	i.Origin = Origin{Protocol: a.Subject.Protocol, Kind: a.Kind, Code: a.Code, Spoken: a.Spoken, Silent: a.Silent, Occurrence: a.Occurrence,
+		Lasting: a.Lasting, Foreign: a.Foreign, ListOnly: a.ListOnly}
 	return i
 }
 
 // call opens the incident and requests a notice, which supersedes any notice in progress. The ladder restarts.
 func (i Incident) call(now time.Time) Incident {
-	i.State, i.AckedUntil, i.Notified = rules.Raised, time.Time{}, i.Notice
-	i.ResolvedAt, i.ResolvedBy, i.Why, i.Answer = time.Time{}, "", "", nil
-	i.Opening, i.Called, i.Climbed, i.Calls = now, time.Time{}, 0, nil
+	i.State, i.Notified = rules.Raised, i.Notice
+	i.Closing, i.Climb = Closing{}, Climb{Opening: now}
 	if !i.ListOnly && i.Severity.Rank() >= protocol.Medium.Rank() {
 		i.Notice = i.Rev
 	}
@@ -139,12 +157,12 @@ func acknowledge(i Incident, until time.Time) (Incident, bool) {
 	return i, true
 }
 
-// rests reports whether the incident is acknowledged or snoozed: it is open, but not announced for a while.
-func (i Incident) rests() bool { return i.State == rules.Acked || i.State == rules.Snoozed }
+// isSilenced reports whether the incident is acknowledged or snoozed: it is open, but not announced for a while.
+func (i Incident) isSilenced() bool { return i.State == rules.Acked || i.State == rules.Snoozed }
 
-// lapse reopens an acknowledged or snoozed incident when its time is up, so that the operator is told again.
-func lapse(i Incident, now time.Time) (Incident, bool) {
-	if !i.rests() || now.Before(i.AckedUntil) {
+// reopenLapsed reopens an acknowledged or snoozed incident when its time is up, so that the operator is told again.
+func reopenLapsed(i Incident, now time.Time) (Incident, bool) {
+	if !i.isSilenced() || now.Before(i.AckedUntil) {
 		return i, false
 	}
 	i.Rev++
@@ -175,26 +193,31 @@ func (i Incident) tells(d Delivery) bool {
 	return d.OK && !d.Recovery && d.Result != ResultWithdrawn && d.Rev >= i.Opened
 }
 
-// noticeKind is the delivery work that is pending for an incident: its errand.
-type noticeKind int
+// toldBy reports whether the channel delivered a notice of the incident since it was last opened.
+func (i Incident) toldBy(channel string) bool {
+	return slices.ContainsFunc(i.Deliveries, func(d Delivery) bool { return d.Channel == channel && i.tells(d) })
+}
+
+// jobKind is the delivery work that is pending for an incident.
+type jobKind int
 
 const (
-	errandNone     noticeKind = iota
-	errandTell                // deliver the incident's notice
-	errandWithdraw            // withdraw an outdated popup
-	errandRecovery            // announce that it is over
+	jobNone     jobKind = iota
+	jobTell             // deliver the incident's notice
+	jobWithdraw         // withdraw an outdated popup
+	jobRecovery         // announce that it is over
 )
 
-func (i Incident) errand() noticeKind {
+func (i Incident) job() jobKind {
 	switch {
 	case i.State == rules.Raised && i.Notice > i.Notified:
-		return errandTell
-	case i.State != rules.Raised && len(i.lingering()) > 0:
-		return errandWithdraw
+		return jobTell
+	case i.State != rules.Raised && len(i.popupsToRemove()) > 0:
+		return jobWithdraw
 	case i.State == rules.Resolved && i.Notice > i.Notified:
-		return errandRecovery
+		return jobRecovery
 	}
-	return errandNone
+	return jobNone
 }
 
 func (i Incident) head() rules.Head {

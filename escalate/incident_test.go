@@ -97,20 +97,20 @@ func TestTransitions(t *testing.T) {
 func TestLapse(t *testing.T) {
 	i, _ := raise(Incident{}, rules.Alert{Severity: protocol.High}.Tidy(), noon)
 	i, _ = acknowledge(i, noon.Add(time.Hour))
-	want(t, "owed while acknowledged", i.errand(), errandNone)
-	if _, ok := lapse(i, noon.Add(time.Hour-1)); ok {
+	want(t, "owed while acknowledged", i.job(), jobNone)
+	if _, ok := reopenLapsed(i, noon.Add(time.Hour-1)); ok {
 		t.Error("it lapsed too early")
 	}
-	i, ok := lapse(i, noon.Add(time.Hour))
+	i, ok := reopenLapsed(i, noon.Add(time.Hour))
 	want(t, "lapsed", ok, true)
 	want(t, "state", i.State, rules.Raised)
-	want(t, "owed", i.errand(), errandTell)
+	want(t, "owed", i.job(), jobTell)
 }
 
 func TestPeace(t *testing.T) {
 	c := Config{AckBlocking: 1, Ack: 2}
-	want(t, "blocking", c.peace(Incident{Blocking: true}), 1)
-	want(t, "other", c.peace(Incident{}), 2)
+	want(t, "blocking", c.ackTime(Incident{Content: Content{Blocking: true}}), 1)
+	want(t, "other", c.ackTime(Incident{}), 2)
 }
 
 func TestSubjectComesBack(t *testing.T) {

@@ -90,25 +90,26 @@ func (l Ladder) next(channels []string, after time.Duration) (time.Duration, boo
 
 // last returns the latest such time that is no later than until, or -1.
 func (l Ladder) last(channels []string, until time.Duration) time.Duration {
-	at := time.Duration(-1)
-	for {
-		d, ok := l.next(channels, at)
-		if !ok || d > until {
-			return at
-		}
-		at = l.leap(d, until)
+	moments := l.moments(channels)
+	n, found := slices.BinarySearch(moments, until)
+	switch {
+	case found:
+		return until
+	case n == 0:
+		return -1
+	case n < len(moments) || l.Every <= 0:
+		return moments[n-1]
 	}
-}
-
-// leap skips reminders and returns one shortly before until: iterating over a year of them would take too long.
-func (l Ladder) leap(at, until time.Duration) time.Duration {
-	if l.Then > 0 && at > l.Every*time.Duration(l.Times)+maxAfter && until-at > 2*l.Then {
-		return at + (until-at)/l.Then*l.Then
+	top := moments[n-1]
+	reminders := (until - top) / l.Every
+	if l.Times == 0 || reminders < time.Duration(l.Times) {
+		return top + reminders*l.Every
 	}
-	if l.Times == 0 && l.Every > 0 && at > maxAfter && until-at > 2*l.Every {
-		return at + (until-at)/l.Every*l.Every
+	top += time.Duration(l.Times) * l.Every
+	if l.Then > 0 {
+		top += (until - top) / l.Then * l.Then
 	}
-	return at
+	return top
 }
 
 // reminder returns the first reminder later than after; top is the time of the last rung.
@@ -202,7 +203,7 @@ func climb(i Incident, l Ladder, channels []string, now time.Time) (next Inciden
 
 // catchUp extends a postponed notice to all channels that became due meanwhile, so that they are one call.
 func catchUp(i Incident, l Ladder, channels []string, now time.Time) (Incident, bool) {
-	if i.errand() != errandTell || i.Called.IsZero() {
+	if i.job() != jobTell || i.Called.IsZero() {
 		return i, false
 	}
 	until := l.last(channels, now.Sub(i.Called))

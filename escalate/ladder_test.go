@@ -13,6 +13,7 @@ import (
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
+	"pgregory.net/rapid"
 )
 
 // fullLadders returns the shipped ladders (see TestLaddersAreTheShippedOnes in the root).
@@ -258,9 +259,9 @@ func TestAnswerSilencesTheVoice(t *testing.T) {
 
 // die ends the run like a kill: nothing more is written.
 func (r *room) die() {
-	r.ledger.turn.Lock()
+	r.ledger.writing.Lock()
 	r.ledger.put = func(string, string, []byte) error { return errors.New("dead") }
-	r.ledger.turn.Unlock()
+	r.ledger.writing.Unlock()
 	r.restart()
 }
 
@@ -293,5 +294,30 @@ func TestKilledInTheMidstOfASentence(t *testing.T) {
 		r.speech.set(nil)
 		r.after(10 * time.Minute)
 		want(t, "said in the end", r.speech.count(), 1)
+	})
+}
+
+// TestLastAgreesWithNext checks that the last call until a time is the one that is reached by going from call to call.
+func TestLastAgreesWithNext(t *testing.T) {
+	channels := []string{ChannelDesktop, ChannelSpeech}
+	rapid.Check(t, func(t *rapid.T) {
+		times := rapid.SliceOfN(rapid.Map(rapid.IntRange(0, 20), func(n int) time.Duration { return time.Duration(n) }), 0, 3)
+		span := func(most int, name string) time.Duration { return time.Duration(rapid.IntRange(0, most).Draw(t, name)) }
+		l := Ladder{Desktop: times.Draw(t, "desktop"), Speech: times.Draw(t, "speech"), Every: span(9, "every"), Times: int(span(4, "times"))}
+		if l.Every > 0 {
+			l.Then = span(12, "then")
+		}
+		until := span(120, "until")
+		at := time.Duration(-1)
+		for {
+			d, ok := l.next(channels, at)
+			if !ok || d > until {
+				break
+			}
+			at = d
+		}
+		if got := l.last(channels, until); got != at {
+			t.Fatalf("%+v until %d: %d, want %d", l, until, got, at)
+		}
 	})
 }

@@ -29,15 +29,15 @@ type Ledger struct {
 	// changed receives a token whenever a Dispatcher may have work.
 	changed chan struct{}
 
-	// turn serializes changes and is held while a change is written. mu guards the maps, is locked inside turn and is
+	// writing serializes changes and is held while a change is written. mu guards the maps, is locked inside turn and is
 	// never held during I/O, so readers do not wait for the disk.
-	turn    sync.Mutex
+	writing sync.Mutex
 	mu      sync.RWMutex
 	all     map[string]Incident
 	heads   map[string]rules.Head
 	view    map[string]rules.Head // the copy of heads last handed out; nil once it is outdated
 	open    map[string]bool
-	errands map[string]bool
+	jobs    map[string]bool
 	unsaved map[string]bool
 	// uncarried are the incidents whose answer the agent cannot read yet.
 	uncarried map[string]bool
@@ -62,7 +62,7 @@ func Open(dir string) (*Ledger, []protocol.Fault, error) {
 
 func newLedger(dir string) *Ledger {
 	return &Ledger{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, heads: map[string]rules.Head{},
-		open: map[string]bool{}, errands: map[string]bool{}, unsaved: map[string]bool{}, uncarried: map[string]bool{}}
+		open: map[string]bool{}, jobs: map[string]bool{}, unsaved: map[string]bool{}, uncarried: map[string]bool{}}
 }
 
 // Raise enters an alert. If it returns a write error, the incident is kept in memory; every later change and Flush
@@ -100,7 +100,7 @@ func (l *Ledger) Resolve(key string, by rules.By, why string, now time.Time) (In
 
 // Ack acknowledges an incident: no notices are sent until the acknowledgement lapses. Errors as for Resolve.
 func (l *Ledger) Ack(key string, cfg Config, now time.Time) (Incident, error) {
-	return l.end(key, "acknowledge", func(i Incident) (Incident, bool) { return acknowledge(i, wall(now).Add(cfg.peace(i))) })
+	return l.end(key, "acknowledge", func(i Incident) (Incident, bool) { return acknowledge(i, wall(now).Add(cfg.ackTime(i))) })
 }
 
 func (l *Ledger) end(key, what string, f func(Incident) (Incident, bool)) (Incident, error) {
@@ -144,8 +144,8 @@ func (l *Ledger) settle(m member) error {
 // when it has more to do (zero: nothing is scheduled).
 func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next time.Time, err error) {
 	step := func(i Incident, soon time.Time) (Incident, time.Time) {
-		if i.rests() {
-			up, _ := lapse(i, wall(now))
+		if i.isSilenced() {
+			up, _ := reopenLapsed(i, wall(now))
 			return up, i.AckedUntil
 		}
 		return climb(i, cfg.ladder(i), channels, wall(soon))
@@ -171,8 +171,8 @@ func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next tim
 
 // change is the only way to alter an incident. For an unknown key, f gets the zero Incident.
 func (l *Ledger) change(key string, f func(Incident) (Incident, bool, error)) (Incident, error) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	flushed := l.flush()
 	old, _ := l.get(key)
 	i, changed, err := f(old)

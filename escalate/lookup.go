@@ -22,7 +22,7 @@ func (l *Ledger) List() []Incident {
 func Popups(open []Incident) []string {
 	var keys []string
 	for _, i := range open {
-		for _, d := range i.standing() {
+		for _, d := range i.popupsShown() {
 			if i.State == rules.Raised && !slices.Contains(keys, d.Popup) {
 				keys = append(keys, d.Popup)
 			}
@@ -37,11 +37,11 @@ func (l *Ledger) Standing(popup string) (Notice, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if i, ok := l.all[popup]; ok {
-		return noticeOf(i), i.State == rules.Raised && i.stands(popup)
+		return noticeOf(i), i.State == rules.Raised && i.showsPopup(popup)
 	}
 	var on []Incident
 	for key := range l.open {
-		if i := l.all[key]; i.State == rules.Raised && i.stands(popup) {
+		if i := l.all[key]; i.State == rules.Raised && i.showsPopup(popup) {
 			on = append(on, i)
 		}
 	}
@@ -57,18 +57,23 @@ func (l *Ledger) Shows(popup string) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	for key := range l.open {
-		if i := l.all[key]; i.State == rules.Raised && (i.stands(popup) || key == popup) {
+		if i := l.all[key]; i.State == rules.Raised && (i.showsPopup(popup) || key == popup) {
 			return true
 		}
 	}
 	return false
 }
 
-// owed lists the incidents with an errand, in the order of processing.
+// owed lists the incidents with a job, in the order of processing.
 func (l *Ledger) owed() []Incident {
-	return l.pick(l.errands, func(a, b Incident) int {
+	return l.pick(l.jobs, func(a, b Incident) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), a.Last.Compare(b.Last), strings.Compare(a.Key, b.Key))
 	})
+}
+
+// causes lists the open incidents that may explain others.
+func (l *Ledger) causes() []Incident {
+	return slices.DeleteFunc(l.pick(l.open, nil), func(i Incident) bool { return consequences[i.Kind] == nil })
 }
 
 func (l *Ledger) pick(keys map[string]bool, order func(a, b Incident) int) []Incident {
@@ -95,9 +100,9 @@ func (l *Ledger) Find(prefix string) (Incident, error) {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	found := begin(maps.Keys(l.open), prefix)
+	found := withPrefix(maps.Keys(l.open), prefix)
 	if len(found) == 0 {
-		found = begin(maps.Keys(l.all), prefix)
+		found = withPrefix(maps.Keys(l.all), prefix)
 	}
 	switch len(found) {
 	case 0:
@@ -109,7 +114,7 @@ func (l *Ledger) Find(prefix string) (Incident, error) {
 	return Incident{}, fmt.Errorf("%s: %w: %s", prefix, ErrAmbiguous, strings.Join(found[:min(len(found), 5)], ", "))
 }
 
-func begin(keys func(func(string) bool), prefix string) []string {
+func withPrefix(keys func(func(string) bool), prefix string) []string {
 	var found []string
 	for key := range keys {
 		if strings.HasPrefix(key, prefix) {

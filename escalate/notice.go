@@ -71,7 +71,7 @@ func summaryOf(key string, fresh, earlier []Incident) Notice {
 		return n
 	}
 	n := Notice{Key: key, Severity: all[0].Severity, Title: counted(len(all), "more incident"),
-		Text: strings.Join(listed(all), "\n"), Spoken: sentenceOf(fresh)}
+		Text: listed(all, summaryLine), Spoken: sentenceOf(fresh)}
 	n.Blocking = slices.ContainsFunc(all, func(i Incident) bool { return i.Blocking })
 	return n
 }
@@ -92,7 +92,7 @@ func recoveriesOf(key string, over []Incident) Notice {
 		return n
 	}
 	title := counted(len(over), "more incident") + " over"
-	return Notice{Key: key, Severity: protocol.Info, Title: title, Text: strings.Join(listed(over), "\n"), Spoken: title, Quiet: true, Over: true}
+	return Notice{Key: key, Severity: protocol.Info, Title: title, Text: listed(over, summaryLine), Spoken: title, Quiet: true, Over: true}
 }
 
 // sentenceOf returns "7 more incidents: A; B; C; and 4 others.", or a single incident's own sentence.
@@ -113,15 +113,20 @@ func sentenceOf(list []Incident) string {
 	return fmt.Sprintf("%s: %s.", counted(len(list), "more incident"), strings.Join(names, "; "))
 }
 
-func listed(list []Incident) []string {
+// listed lists incidents, a line each.
+func listed(list []Incident, line func(Incident) string) string {
 	var lines []string
 	for _, i := range list[:min(len(list), linesInSummary)] {
-		lines = append(lines, fmt.Sprintf("%s: %s (%s)", i.Severity, titled(i.Project, i.Summary), i.Handle()))
+		lines = append(lines, line(i))
 	}
 	if rest := len(list) - len(lines); rest > 0 {
 		lines = append(lines, fmt.Sprintf("… and %d more: steward incidents", rest))
 	}
-	return lines
+	return strings.Join(lines, "\n")
+}
+
+func summaryLine(i Incident) string {
+	return fmt.Sprintf("%s: %s (%s)", i.Severity, titled(i.Project, i.Summary), i.Handle())
 }
 
 func bySeverity(list []Incident) []Incident {

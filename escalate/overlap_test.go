@@ -136,13 +136,13 @@ func TestPressOfAnEarlierOpening(t *testing.T) {
 
 // TestManyDeliveriesKeepThePopup checks that the record of a popup on screen survives years of reminders.
 func TestManyDeliveriesKeepThePopup(t *testing.T) {
-	i := Incident{Key: "k", Notice: 1, State: rules.Raised}
+	i := Incident{Key: "k", Revisions: Revisions{Notice: 1}, State: rules.Raised}
 	i = deliver(i, Delivery{Channel: ChannelDesktop, Result: "shown", OK: true, Rev: 1, Popup: "summary"}, true)
 	for n := range 100 {
 		i = deliver(i, Delivery{Channel: ChannelSpeech, Result: "spoken", OK: true, Rev: n}, false)
 	}
 	want(t, "deliveries", len(i.Deliveries), maxDeliveries)
-	want(t, "the popup is known", i.stands("summary"), true)
+	want(t, "the popup is known", i.showsPopup("summary"), true)
 }
 
 // TestSummaryIsKeptTrue checks that a summary is updated when some of its incidents are resolved.

@@ -10,8 +10,8 @@ import (
 
 // TestAnswerSaysWhatItSettles: own words settle the incident, and a question that was asked again is not the first one.
 func TestAnswerSaysWhatItSettles(t *testing.T) {
-	i := escalate.Incident{Summary: "BACKEND asks", Project: "p", About: "p:plea/q-1", Opened: 1, Opening: sampleNoon.Add(-time.Minute),
-		Answer: &escalate.Answer{Label: "Use JWT"}}
+	i := escalate.Incident{Content: escalate.Content{Summary: "BACKEND asks", Project: "p", About: "p:plea/q-1"},
+		Revisions: escalate.Revisions{Opened: 1}, Climb: escalate.Climb{Opening: sampleNoon.Add(-time.Minute)}, Closing: escalate.Closing{Answer: &escalate.Answer{Label: "Use JWT"}}}
 	say := func(i escalate.Incident) string {
 		return rendered(renderAnswered, struct {
 			Incident escalate.Incident `json:"incident"`

@@ -18,6 +18,7 @@ import (
 
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/keep"
+	joinrun "github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
@@ -122,7 +123,7 @@ func (a *app) newJob(o execOptions, argv []string) (*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("exec: find the current folder: %w", err)
 	}
-	path, err := keep.Find(argv[0], cwd, os.Environ())
+	path, err := joinrun.Find(argv[0], cwd, os.Getenv("PATH"))
 	if err != nil {
 		failure := fmt.Errorf("exec: %s", terminal.Clean(terminal.ErrorText(err)))
 		if errors.Is(err, fs.ErrNotExist) {

@@ -37,7 +37,7 @@ func (a *app) lockCommand() *cobra.Command {
 }
 
 // locksOf opens the locks of a project.
-func (a *app) locksOf(project string) (*lock.Place, config.Config, error) {
+func (a *app) locksOf(project string) (*lock.Locks, config.Config, error) {
 	dir, err := projectDir("lock", project)
 	if err != nil {
 		return nil, config.Config{}, err

@@ -26,7 +26,7 @@ func rendered[T any](render func(*terminal.Page, T), doc T) string {
 // sampleDocument is a status with an agent, a task and an incident.
 func sampleDocument() status.Document {
 	return status.Document{Self: status.Self{Version: "1.2.3"},
-		Incidents: []escalate.Incident{{Key: "3fa9c2d400000001", Project: "sot", About: "sot:task/" + sampleTask, Severity: protocol.High, State: rules.Raised, Summary: "Git conflict"}},
+		Incidents: []escalate.Incident{{Key: "3fa9c2d400000001", Content: escalate.Content{Project: "sot", About: "sot:task/" + sampleTask, Summary: "Git conflict"}, Severity: protocol.High, State: rules.Raised}},
 		Report: supervisor.Report{Started: sampleNoon.Add(-time.Hour), LastLook: sampleNoon, Looks: 1234,
 			Projects: []supervisor.ProjectReport{{Name: "sot", Path: "/home/jesse/sot", Protocols: []string{"agentstatus"}}},
 			Agents:   []supervisor.AgentReport{{Project: "sot", Protocol: "agentstatus", Name: "codex-cursor", State: protocol.AgentAlive}},

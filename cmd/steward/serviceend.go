@@ -84,7 +84,7 @@ func (a *app) serviceFailed(ctx context.Context, why string) error {
 
 // enter records an alert in the ledger. If the write fails, the incident is still returned for delivery.
 func enter(state string, alert rules.Alert) (escalate.Incident, error) {
-	bare := escalate.Incident{Key: "steward_down", Summary: alert.Summary, Spoken: alert.Spoken, Detail: alert.Detail}
+	bare := escalate.Incident{Key: "steward_down", Content: escalate.Content{Summary: alert.Summary, Detail: alert.Detail}, Origin: escalate.Origin{Spoken: alert.Spoken}}
 	ledger, _, err := escalate.Open(filepath.Join(state, "incidents"))
 	if err != nil {
 		return bare, err

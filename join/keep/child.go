@@ -1,25 +1,22 @@
 package keep
 
 import (
-	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/platform/proc"
-	"golang.org/x/sys/unix"
 )
 
 // child is the main process of one life: a child process, or a process that an earlier steward has started.
 type child struct {
-	id    proc.Identity // zero: it ended before it could be inspected
-	own   *os.Process   // nil: not a child process
-	hold  processHandle
-	ended chan Ending // receives the ending, once
-	stop  chan struct{}
-	dead  bool // it never ran, so its end must not be awaited
+	id      proc.Identity // zero: it ended before it could be inspected
+	process *os.Process   // nil: not a child process
+	handle  processHandle
+	ended   chan Ending // receives the ending, once
+	stop    chan struct{}
+	dead    bool // it never ran, so its end must not be awaited
 }
 
 // spawn starts a program in its own session, without standard input, with both outputs in the log.
@@ -37,34 +34,20 @@ func spawn(path string, argv, env []string, dir, log string) (*child, error) {
 	}
 	c := newChild()
 	attr := &os.ProcAttr{Dir: dir, Env: env, Files: []*os.File{null, out, out}, Sys: session()}
-	c.hold.prepare(attr.Sys)
-	if c.own, err = os.StartProcess(path, argv, attr); err != nil {
-		return nil, startFault(path, dir, err)
+	c.handle.prepare(attr.Sys)
+	if c.process, err = os.StartProcess(path, argv, attr); err != nil {
+		return nil, run.StartFault(err, path, dir)
 	}
-	c.hold.take()
-	c.id, _ = proc.Inspect(c.own.Pid) // on error the process has already ended, which watch reports
+	c.handle.take()
+	c.id, _ = proc.Inspect(c.process.Pid) // on error the process has already ended, which watch reports
 	return c, nil
-}
-
-// startFault names the folder in errors where the system would blame the program.
-func startFault(path, dir string, err error) error {
-	if st, e := os.Stat(dir); e != nil {
-		return fmt.Errorf("start it in %s: %w", dir, e)
-	} else if !st.IsDir() {
-		return fmt.Errorf("start it in %s: it is not a folder", dir)
-	}
-	var pe *os.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	return fmt.Errorf("%s: %w", path, err)
 }
 
 // adopt takes over a process that is not a child process.
 func adopt(id proc.Identity) *child {
 	c := newChild()
 	c.id = id
-	c.hold.open(id)
+	c.handle.open(id)
 	return c
 }
 
@@ -72,34 +55,34 @@ func newChild() *child { return &child{ended: make(chan Ending, 1), stop: make(c
 
 // watch sends to ended when the process ends, unless leave comes first.
 func (c *child) watch(now func() time.Time) {
-	if !c.hold.wait(c) {
+	if !c.handle.wait(c) {
 		return
 	}
 	var e Ending
 	c.status(&e)
 	e.At = now()
 	c.ended <- e
-	c.hold.close()
+	c.handle.close()
 }
 
 // status determines how the process ended.
 func (c *child) status(e *Ending) {
-	if c.own == nil {
-		c.hold.status(e)
+	if c.process == nil {
+		c.handle.status(e)
 		return
 	}
-	st, err := c.own.Wait()
+	st, err := c.process.Wait()
 	if err != nil {
 		e.Code, e.Unknown = -1, true
 		return
 	}
-	statusOf(st, e)
+	e.Code, e.Signal = run.Status(st.Sys().(syscall.WaitStatus))
 }
 
 // leave stops the watch; the process continues.
 func (c *child) leave() {
 	close(c.stop)
-	c.hold.close()
+	c.handle.close()
 }
 
 // pollGone polls until the process is gone; false when leave stops the watch first.
@@ -118,45 +101,5 @@ func (c *child) pollGone() bool {
 	}
 }
 
-func mayRun(path string, st fs.FileInfo) error {
-	if st.Mode().Perm()&0o111 == 0 {
-		return fault{path + ": it is not executable", fs.ErrPermission}
-	}
-	return nil
-}
-
 // session starts the child in its own session, so that it survives the end of a terminal and of this process.
 func session() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
-
-// statusOf reads how a child process ended.
-func statusOf(st *os.ProcessState, e *Ending) {
-	ws, ok := st.Sys().(syscall.WaitStatus)
-	if !ok {
-		e.Code = st.ExitCode()
-		return
-	}
-	readStatus(ws, e)
-}
-
-func readStatus(ws syscall.WaitStatus, e *Ending) {
-	e.Code = -1
-	if ws.Signaled() {
-		e.Signal = signalName(ws.Signal())
-		return
-	}
-	e.Code = ws.ExitStatus()
-}
-
-func signalName(s syscall.Signal) string {
-	if name := unix.SignalName(s); name != "" {
-		return name
-	}
-	return fmt.Sprintf("signal %d", int(s))
-}
-
-func signalNumbered(n int) string {
-	if n == 0 {
-		return ""
-	}
-	return signalName(syscall.Signal(n))
-}

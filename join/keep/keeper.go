@@ -67,33 +67,33 @@ type Options struct {
 // to adopt.
 type Keeper struct {
 	Options
-	store    store
-	presence *presence
-	reaps    chan struct{}                  // a slot for each tree that is being ended
-	sweep    func() ([]proc.Process, error) // all processes of an earlier steward's agents, read once for all lives
-	hook     func(step string)
+	store         store
+	presence      *presence
+	reaps         chan struct{}                  // a slot for each tree that is being ended
+	leftProcesses func() ([]proc.Process, error) // all processes of an earlier steward's agents, read once for all lives
+	hook          func(step string)
 
 	mu    sync.Mutex
 	cfg   Config
 	rows  map[string]Row
-	spare map[string]bool // set aside: configured, but not to be started or ended now
+	aside map[string]bool // set aside: configured, but not to be started or ended now
 	lives map[string]*life
-	news  chan struct{} // one token when rows may have changed
-	hands sync.WaitGroup
+	wake  trigger // when rows may have changed
+	wg    sync.WaitGroup
 
-	manager sync.Mutex // guards reached and unitsAt
-	reached *service.Units
-	unitsAt time.Time // when to retry a manager that could not be reached
+	unitsMu    sync.Mutex // guards unitsConn and unitsRetry
+	unitsConn  *service.Units
+	unitsRetry time.Time // when to retry a manager that could not be reached
 
-	settling sync.WaitGroup // lives that have not yet found out what an earlier steward has left
+	adopting sync.WaitGroup // lives that have not yet found out what an earlier steward has left
 }
 
 // New makes a keeper. It neither starts nor reads anything.
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o, store: store{o.Root}, reaps: make(chan struct{}, 2), hook: func(string) {},
-		rows: map[string]Row{}, spare: map[string]bool{}, lives: map[string]*life{}, news: make(chan struct{}, 1)}
+		rows: map[string]Row{}, aside: map[string]bool{}, lives: map[string]*life{}, wake: newTrigger()}
 	k.presence = newPresence(o.Deps, o.Log)
-	k.sweep = sync.OnceValues(func() ([]proc.Process, error) { return proc.Marked(envHouse, house(k.State)) })
+	k.leftProcesses = sync.OnceValues(func() ([]proc.Process, error) { return proc.Marked(envKeeper, stateMark(k.State)) })
 	return k
 }
 
@@ -104,32 +104,32 @@ func (k *Keeper) Set(cfg Config, rows, aside []Row) {
 	defer k.mu.Unlock()
 	k.cfg = cfg
 	clear(k.rows)
-	clear(k.spare)
+	clear(k.aside)
 	for _, r := range rows {
 		k.rows[r.id()] = r
 	}
 	for _, r := range aside {
-		k.spare[r.id()] = true
+		k.aside[r.id()] = true
 	}
-	k.again()
+	k.wake.set()
 }
 
 // The interval of checks while a life waits for an external condition; and otherwise, when only the logs are checked.
 const (
-	tick     = time.Second
-	logsTick = 5 * time.Second
+	idleInterval = time.Second
+	logsInterval = 5 * time.Second
 )
 
-// pace is the time until the next check.
-func (k *Keeper) pace() time.Duration {
+// checkInterval is the time until the next check.
+func (k *Keeper) checkInterval() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, l := range k.lives {
 		if l.idle.Load() {
-			return tick
+			return idleInterval
 		}
 	}
-	return logsTick
+	return logsInterval
 }
 
 // Run keeps the agents until ctx ends, and then leaves them running.
@@ -141,32 +141,32 @@ func (k *Keeper) Run(ctx context.Context) error {
 	}
 	defer k.closeUnits()
 	begun := k.Now()
-	if k.hire(ctx) {
-		k.hands.Go(func() {
-			k.settling.Wait()
+	if k.updateLives(ctx) {
+		k.wg.Go(func() {
+			k.adopting.Wait()
 			k.Log.Info("agents looked at", "agents", len(k.List()), "took", k.Now().Sub(begun))
 		})
 	}
-	k.hands.Go(func() {
-		k.settling.Wait() // disk waits must not slow down the adoption
+	k.wg.Go(func() {
+		k.adopting.Wait() // disk waits must not slow down the adoption
 		k.presence.run(ctx)
 	})
-	defer k.hands.Wait()
-	beat := time.NewTimer(tick)
+	defer k.wg.Wait()
+	beat := time.NewTimer(idleInterval)
 	defer beat.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-k.news:
-			if k.hire(ctx) {
-				beat.Reset(k.pace())
+		case <-k.wake:
+			if k.updateLives(ctx) {
+				beat.Reset(k.checkInterval())
 			} else {
 				beat.Stop() // no lives: sleep until the configuration changes
 			}
 		case <-beat.C:
-			k.look()
-			beat.Reset(k.pace())
+			k.checkLives()
+			beat.Reset(k.checkInterval())
 		}
 	}
 }
@@ -177,9 +177,9 @@ func (k *Keeper) configured() map[string]Row {
 	return maps.Clone(k.rows)
 }
 
-// hire creates a life for every row, and for every record whose row is gone. It passes the current rows to the existing
-// lives.
-func (k *Keeper) hire(ctx context.Context) (any bool) {
+// updateLives creates a life for every row, and for every record whose row is gone. It passes the current rows to the
+// existing lives.
+func (k *Keeper) updateLives(ctx context.Context) (any bool) {
 	rows := k.configured()
 	gone := map[string]*Record{}
 	records := map[string]*Record{}
@@ -194,7 +194,7 @@ func (k *Keeper) hire(ctx context.Context) (any bool) {
 	defer k.mu.Unlock()
 	for key, l := range k.lives {
 		row, wanted := k.rows[key]
-		l.want(row, wanted)
+		l.setDesired(row, wanted)
 		delete(gone, key)
 	}
 	for _, key := range slices.Sorted(maps.Keys(rows)) {
@@ -203,7 +203,7 @@ func (k *Keeper) hire(ctx context.Context) (any bool) {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(gone)) {
-		if !k.spare[key] {
+		if !k.aside[key] {
 			k.begin(ctx, gone[key].row(), gone[key], false)
 		}
 	}
@@ -213,32 +213,36 @@ func (k *Keeper) hire(ctx context.Context) (any bool) {
 // begin starts keeping one agent. The caller holds mu.
 func (k *Keeper) begin(ctx context.Context, row Row, r *Record, wanted bool) {
 	l := newLife(k, row, r)
-	l.want(row, wanted)
+	l.setDesired(row, wanted)
 	k.lives[row.id()] = l
-	k.settling.Add(1)
-	k.hands.Go(func() {
-		l.settle(ctx)
-		k.settling.Done()
+	k.adopting.Add(1)
+	k.wg.Go(func() {
+		l.adoptLeft(ctx)
+		k.adopting.Done()
 		l.run(ctx)
 		k.mu.Lock()
 		delete(k.lives, row.id())
 		k.mu.Unlock()
 		if ctx.Err() == nil {
-			k.again()
+			k.wake.set() // the row may have come back while its agent was being ended
 		}
 	})
 }
 
-// again triggers another pass over the rows: a row may have come back while its agent was being ended.
-func (k *Keeper) again() {
+// trigger wakes a goroutine; it holds at most one token.
+type trigger chan struct{}
+
+func newTrigger() trigger { return make(trigger, 1) }
+
+func (t trigger) set() {
 	select {
-	case k.news <- struct{}{}:
+	case t <- struct{}{}:
 	default:
 	}
 }
 
-// look bounds the logs, and wakes the waiting lives.
-func (k *Keeper) look() {
+// checkLives bounds the logs, and wakes the waiting lives.
+func (k *Keeper) checkLives() {
 	k.mu.Lock()
 	lives := slices.Collect(maps.Values(k.lives))
 	k.mu.Unlock()
@@ -247,7 +251,7 @@ func (k *Keeper) look() {
 			k.Log.Error("cut the agent's log", "agent", l.name, "error", err)
 		}
 		if l.idle.Load() {
-			l.poke()
+			l.wake.set()
 		}
 	}
 }
@@ -293,7 +297,7 @@ func (k *Keeper) Restart(ctx context.Context, project, agent string) (Kept, erro
 	if l == nil {
 		return Kept{}, ErrNotKept
 	}
-	l.poke()
+	l.wake.set()
 	select {
 	case <-done:
 		return *l.public.Load(), nil
@@ -307,7 +311,7 @@ func (k *Keeper) ask(project, agent string, done chan struct{}) *life {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, l := range k.lives {
-		if shown := l.public.Load(); shown.Project == project && shown.Agent == agent && l.wish.Load().wanted {
+		if shown := l.public.Load(); shown.Project == project && shown.Agent == agent && l.desired.Load().wanted {
 			l.restarts = append(l.restarts, done)
 			return l
 		}

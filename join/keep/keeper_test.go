@@ -155,7 +155,7 @@ func TestWhatCannotBeStarted(t *testing.T) {
 	}
 	s.plan.Config.Backoff, s.plan.Config.MaxBackoff = 10*time.Millisecond, 20*time.Millisecond
 	s.start()
-	for agent, words := range map[string]string{"missing": "not found in the PATH", "data": "not executable", "nowhere": "/no/such/folder", "garbage": "exec format error"} {
+	for agent, words := range map[string]string{"missing": "not found in the PATH", "data": "not executable", "nowhere": "/no/such/folder", "garbage": "neither a program of this machine nor a script"} {
 		s.until(agent+" is given up", func() bool { return len(s.notes("failed", agent)) == 1 })
 		if why := s.notes("failed", agent)[0].Why; !strings.Contains(why, words) {
 			t.Errorf("%s: %q does not say %q", agent, why, words)

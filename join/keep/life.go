@@ -8,7 +8,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// life keeps one agent. Its own goroutine owns every field except news, wish, idle, public and restarts.
+// life keeps one agent. Its own goroutine owns every field except wake, desired, idle, public and restarts.
 type life struct {
 	k     *Keeper
 	row   Row
@@ -18,29 +18,29 @@ type life struct {
 	env   []string // without the life's mark
 	path  string   // of the program; "" until found
 	saved int      // the Intent that is on disk
-	main  *child   // nil: no process
+	child *child   // nil: no process
 	held  bool     // the operator held it at the last check
 
-	news   chan struct{} // one token when wish has changed, or a check is due
-	wish   atomic.Pointer[wish]
-	idle   atomic.Bool // waits for an external condition, and is to be woken at each tick
-	public atomic.Pointer[Kept]
+	wake    trigger // when desired has changed, or a check is due
+	desired atomic.Pointer[desired]
+	idle    atomic.Bool // waits for an external condition, and is to be woken at each tick
+	public  atomic.Pointer[Kept]
 
 	restarts []chan struct{} // each is closed after a restart that an operator waits for; guarded by the keeper's mu
 }
 
-// wish is the configuration's wish for an agent.
-type wish struct {
+// desired is what the configuration wants of an agent.
+type desired struct {
 	row    Row
 	wanted bool
 }
 
 func newLife(k *Keeper, row Row, r *Record) *life {
-	l := &life{k: k, row: row, name: row.label(), log: k.logOf(row), news: make(chan struct{}, 1)}
+	l := &life{k: k, row: row, name: row.label(), log: k.logOf(row), wake: newTrigger()}
 	if r != nil {
 		l.rec, l.saved = *r, r.Intent
 	} else {
-		l.rec = Record{Mark: newMark(k.State, row), Row: row.sum(), Intent: 1}
+		l.rec = Record{Mark: newMark(k.State, row), Row: row.checksum(), Intent: 1}
 	}
 	if r != nil && r.row().fileName() != row.fileName() { // the project was renamed
 		l.rec.Project = row.Project
@@ -48,32 +48,25 @@ func newLife(k *Keeper, row Row, r *Record) *life {
 		k.store.drop(r.row())
 	}
 	l.rec.Project, l.rec.Agent, l.rec.Dir = row.Project, row.Name, row.Dir
-	l.show("waiting", "")
+	l.publish("waiting", "")
 	return l
 }
 
-func (l *life) want(row Row, wanted bool) {
-	l.wish.Store(&wish{row, wanted})
-	l.poke()
-}
-
-func (l *life) poke() {
-	select {
-	case l.news <- struct{}{}:
-	default:
-	}
+func (l *life) setDesired(row Row, wanted bool) {
+	l.desired.Store(&desired{row, wanted})
+	l.wake.set()
 }
 
 // run returns when ctx ends, or when the agent's row is gone and the agent has ended.
 func (l *life) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		w := l.wish.Load()
+		w := l.desired.Load()
 		switch {
 		case !w.wanted:
-			if l.dismiss(ctx) {
+			if l.remove(ctx) {
 				return
 			}
-		case l.rec.Row != w.row.sum():
+		case l.rec.Row != w.row.checksum():
 			l.replace(ctx, w.row, "its row was changed")
 		case l.k.restarts(l):
 			l.restart(ctx, w.row)
@@ -81,21 +74,21 @@ func (l *life) run(ctx context.Context) {
 			if l.row.Restart != w.row.Restart {
 				l.row = w.row
 			}
-			l.turn(ctx)
+			l.step(ctx)
 		}
 	}
-	if l.main != nil {
-		l.main.leave()
+	if l.child != nil {
+		l.child.leave()
 	}
 }
 
-// turn waits for the next event and handles it.
-func (l *life) turn(ctx context.Context) {
+// step waits for the next event and handles it.
+func (l *life) step(ctx context.Context) {
 	switch {
-	case l.main != nil:
+	case l.child != nil:
 		l.attend(ctx)
-	case l.rec.State != wanted:
-		l.wait(ctx)
+	case l.rec.State != active:
+		l.awaitRequest(ctx)
 	default:
 		l.launch(ctx)
 	}
@@ -106,14 +99,14 @@ func (l *life) attend(ctx context.Context) {
 	l.idle.Store(false)
 	select {
 	case <-ctx.Done():
-	case <-l.news:
-	case e := <-l.main.ended:
-		l.over(ctx, e)
+	case <-l.wake:
+	case e := <-l.child.ended:
+		l.handleEnd(ctx, e)
 	}
 }
 
-// over handles the end of a life. The urgent part comes first: the next life, if any.
-func (l *life) over(ctx context.Context, e Ending) {
+// handleEnd handles the end of a life. The urgent part comes first: the next life, if any.
+func (l *life) handleEnd(ctx context.Context, e Ending) {
 	now, cfg := l.k.Now(), l.k.config()
 	if ready := l.rec.Started.Add(cfg.Ready); e.Fault == "" && !e.At.Before(ready) {
 		e.Ready = ready
@@ -122,7 +115,7 @@ func (l *life) over(ctx context.Context, e Ending) {
 		e = l.k.unitStatus(ctx, l.rec.Unit, e)
 	}
 	was, generation := l.rec.Process, l.rec.Generation
-	l.main = nil
+	l.child = nil
 	l.rec.Process, l.rec.Last, l.rec.Unit = proc.Identity{}, &e, ""
 	d := Next(l.name, l.row.Restart, l.rec.History, e, now, cfg)
 	l.rec.History, l.rec.Why = d.History, d.Why
@@ -133,12 +126,12 @@ func (l *life) over(ctx context.Context, e Ending) {
 			l.save(false)
 		}
 	case Rest:
-		l.settleDown(rested, now)
-		l.k.presence.left(l.row, was, e, !e.Well(), d.Why)
+		l.stay(rested, now)
+		l.k.presence.ended(l.row, was, e, !e.Well(), d.Why)
 	case Fail:
-		l.settleDown(failed, now)
-		l.k.presence.left(l.row, was, e, true, d.Why)
-		l.call()
+		l.stay(failed, now)
+		l.k.presence.ended(l.row, was, e, true, d.Why)
+		l.alert()
 	}
 	if generation > 0 && e.Fault == "" {
 		l.k.reap(ctx, was, l.rec.markOf(generation))
@@ -146,50 +139,50 @@ func (l *life) over(ctx context.Context, e Ending) {
 	l.k.Log.Info("agent ended", "agent", l.name, "how", e.String(), "then", string(d.Action), "why", d.Why)
 }
 
-// settleDown records that no further life follows. A failure is durable on disk before it is announced.
-func (l *life) settleDown(s state, now time.Time) {
+// stay records that no further life follows. A failure is durable on disk before it is announced.
+func (l *life) stay(s state, now time.Time) {
 	l.rec.State, l.rec.Since, l.rec.Boot = s, now, self().Boot
 	l.save(s == failed)
-	l.show(string(s), l.rec.Why)
+	l.publish(string(s), l.rec.Why)
 }
 
-// call alerts the operator.
-func (l *life) call() {
+// alert alerts the operator.
+func (l *life) alert() {
 	if err := l.k.Deps.Failed(l.row, l.rec.Why, l.rec.Generation); err != nil {
 		l.k.Log.Error("tell of the failed agent", "agent", l.name, "error", err)
 	}
 }
 
-// wait is for an agent that rests or has failed. It lasts until a recovery answer, the operator or the configuration
+// awaitRequest is for an agent that rests or has failed. It lasts until a recovery answer, the operator or the configuration
 // requests the agent again. The release of an operator's hold also starts it.
-func (l *life) wait(ctx context.Context) {
-	l.waits()
+func (l *life) awaitRequest(ctx context.Context) {
+	l.setIdle()
 	held := l.k.Deps.Held(l.row)
 	again := l.held && !held || l.rec.State == failed && l.k.Deps.Again(l.row, l.rec.Since)
 	if l.held = held; again {
 		if l.rec.State == failed {
 			l.k.Deps.Recovered(l.row)
 		}
-		l.fresh()
+		l.resetHistory()
 		l.save(true)
 		return
 	}
 	select {
 	case <-ctx.Done():
-	case <-l.news:
+	case <-l.wake:
 	}
 }
 
-// waits makes the keeper check this life at each tick from now on.
-func (l *life) waits() {
+// setIdle makes the keeper check this life at each tick from now on.
+func (l *life) setIdle() {
 	if !l.idle.Swap(true) {
-		l.k.again()
+		l.k.wake.set()
 	}
 }
 
-// fresh resets the history: the agent may start at once, with its full number of restarts.
-func (l *life) fresh() {
-	l.rec.State, l.rec.Since, l.rec.History, l.rec.NotBefore = wanted, time.Time{}, History{}, time.Time{}
+// resetHistory resets the history: the agent may start at once, with its full number of restarts.
+func (l *life) resetHistory() {
+	l.rec.State, l.rec.Since, l.rec.History, l.rec.NotBefore = active, time.Time{}, History{}, time.Time{}
 }
 
 // launch starts the agent, or waits while there is an obstacle.
@@ -197,7 +190,7 @@ func (l *life) launch(ctx context.Context) {
 	if l.start(ctx) {
 		return
 	}
-	l.waits()
+	l.setIdle()
 	timer := time.NewTimer(max(time.Millisecond, l.rec.NotBefore.Sub(l.k.Now())))
 	defer timer.Stop()
 	var due <-chan time.Time
@@ -206,7 +199,7 @@ func (l *life) launch(ctx context.Context) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-l.news:
+	case <-l.wake:
 	case <-due:
 	}
 }
@@ -221,9 +214,10 @@ func (l *life) save(lasting bool) {
 	l.saved = l.rec.Intent
 }
 
-func (l *life) show(state, why string) {
-	kept := Kept{Project: l.row.Project, Agent: l.row.Name, State: state, Lives: l.rec.Generation, Restarts: l.rec.History.Count, Since: l.rec.Since, Why: why}
-	if l.main != nil {
+func (l *life) publish(state, why string) {
+	kept := Kept{Project: l.row.Project, Agent: l.row.Name, State: state, Why: why,
+		Lives: l.rec.Generation, Restarts: l.rec.History.Count, Since: l.rec.Since}
+	if l.child != nil {
 		kept.PID, kept.Since, kept.Place = l.rec.Process.PID, l.rec.Started, PlaceSession
 		if l.rec.Unit != "" {
 			kept.Place = PlaceService

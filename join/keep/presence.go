@@ -3,7 +3,6 @@ package keep
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,12 +13,12 @@ import (
 // presence writes into the projects' files which process acts for which agent. These writes wait for disks and locks,
 // so they run in the background, and only for the latest notice of each agent.
 type presence struct {
-	doors Deps
-	log   *slog.Logger
+	deps Deps
+	log  *slog.Logger
 
-	mu    sync.Mutex
-	queue []notice
-	wake  chan struct{}
+	mu     sync.Mutex
+	latest map[string]notice // by Row.id: what is not written yet
+	wake   trigger
 }
 
 // notice is the latest state of one agent.
@@ -32,43 +31,40 @@ type notice struct {
 }
 
 func newPresence(doors Deps, log *slog.Logger) *presence {
-	return &presence{doors: doors, log: log, wake: make(chan struct{}, 1)}
+	return &presence{deps: doors, log: log, latest: map[string]notice{}, wake: newTrigger()}
 }
 
-// speaks reports that a process acts for the agent from now on.
-func (p *presence) speaks(row Row, id proc.Identity) {
-	p.put(notice{row: row, id: protocol.Identity(id)})
+// started reports that a process acts for the agent from now on.
+func (p *presence) started(row Row, id proc.Identity) {
+	p.enqueue(notice{row: row, id: protocol.Identity(id)})
 }
 
-// left reports that the agent's process has ended.
-func (p *presence) left(row Row, id proc.Identity, e Ending, failed bool, why string) {
-	p.put(notice{row: row, id: protocol.Identity(id), ended: &e, failed: failed, why: why})
+// ended reports that the agent's process has ended.
+func (p *presence) ended(row Row, id proc.Identity, e Ending, failed bool, why string) {
+	p.enqueue(notice{row: row, id: protocol.Identity(id), ended: &e, failed: failed, why: why})
 }
 
-func (p *presence) put(n notice) {
+func (p *presence) enqueue(n notice) {
 	p.mu.Lock()
-	p.queue = append(slices.DeleteFunc(p.queue, func(o notice) bool { return o.row.id() == n.row.id() }), n)
+	p.latest[n.row.id()] = n
 	p.mu.Unlock()
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.wake.set()
 }
 
-func (p *presence) take() []notice {
+func (p *presence) takeAll() map[string]notice {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	all := p.queue
-	p.queue = nil
+	all := p.latest
+	p.latest = map[string]notice{}
 	return all
 }
 
-// putBack requeues a notice that could not be written, unless a later notice for that agent is queued.
-func (p *presence) putBack(n notice) {
+// requeue keeps a notice that could not be written, unless there is a later notice for that agent.
+func (p *presence) requeue(id string, n notice) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.ContainsFunc(p.queue, func(o notice) bool { return o.row.id() == n.row.id() }) {
-		p.queue = append(p.queue, n)
+	if _, later := p.latest[id]; !later {
+		p.latest[id] = n
 	}
 }
 
@@ -82,13 +78,13 @@ func (p *presence) run(ctx context.Context) {
 	pause := againSoon
 	for {
 		clean := true
-		for _, n := range p.take() {
+		for id, n := range p.takeAll() {
 			if err := p.write(ctx, n); err != nil && ctx.Err() == nil {
 				if pause == againSoon {
 					p.log.Warn("the agent's presence cannot be written yet", "agent", n.row.label(), "error", err)
 				}
 				clean = false
-				p.putBack(n)
+				p.requeue(id, n)
 			}
 		}
 		var again <-chan time.Time
@@ -109,7 +105,7 @@ func (p *presence) run(ctx context.Context) {
 
 func (p *presence) write(ctx context.Context, n notice) error {
 	if n.ended == nil {
-		return p.doors.Enroll(ctx, n.row, n.id)
+		return p.deps.Enroll(ctx, n.row, n.id)
 	}
-	return p.doors.Leave(ctx, n.row, n.id, *n.ended, n.failed, n.why)
+	return p.deps.Leave(ctx, n.row, n.id, *n.ended, n.failed, n.why)
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/platform/proc"
 )
 
@@ -46,7 +47,7 @@ func (g *processHandle) open(id proc.Identity) {
 // wait returns true when the process has ended, false after close.
 func (g *processHandle) wait(c *child) bool {
 	if g.file == nil {
-		if c.own != nil {
+		if c.process != nil {
 			return waitOwn(c)
 		}
 		return c.pollGone()
@@ -89,7 +90,7 @@ func (g *processHandle) status(e *Ending) {
 		_ = raw.Control(func(fd uintptr) { asked = unix.IoctlPidfdInfo(int(fd), &s) })
 		if asked == nil && s.Mask&unix.PIDFD_INFO_EXIT != 0 {
 			e.Unknown = false
-			readStatus(syscall.WaitStatus(s.Exit_code), e)
+			e.Code, e.Signal = run.Status(syscall.WaitStatus(s.Exit_code))
 			return
 		}
 		if errors.Is(asked, unix.ENOTTY) || errors.Is(asked, unix.EINVAL) { // an older kernel

@@ -17,6 +17,6 @@ func (*processHandle) open(proc.Identity)           {}
 func (*processHandle) close()                       {}
 
 // wait returns at once for a child process: status waits for it.
-func (*processHandle) wait(c *child) bool { return c.own != nil || c.pollGone() }
+func (*processHandle) wait(c *child) bool { return c.process != nil || c.pollGone() }
 
 func (*processHandle) status(e *Ending) { e.Code, e.Unknown = -1, true }

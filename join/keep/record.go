@@ -44,9 +44,9 @@ func (r Row) folder() string {
 	return filepath.Join(r.Dir, r.Directory)
 }
 
-// sum changes when the row starts something else. The restart policy is not part of it: it may change without a
+// checksum changes when the row starts something else. The restart policy is not part of it: it may change without a
 // restart.
-func (r Row) sum() string {
+func (r Row) checksum() string {
 	h := sha256.New()
 	for _, list := range [][]string{r.Command, {r.folder()}, r.Environment} {
 		fmt.Fprintf(h, "%q\n", list)
@@ -76,7 +76,7 @@ func plain(name, keep string) string {
 type state string
 
 const (
-	wanted state = ""       // it runs, or is to be started
+	active state = ""       // it runs, or is to be started
 	rested state = "rested" // it ended on purpose
 	failed state = "failed" // the operator must act
 )
@@ -118,8 +118,8 @@ func newMark(state string, row Row) string {
 	return hex.EncodeToString(sum[:10])
 }
 
-// house is the mark of all agents' processes of one state folder.
-func house(state string) string {
+// stateMark is the mark of all agents' processes of one state folder.
+func stateMark(state string) string {
 	sum := sha256.Sum256([]byte(state))
 	return hex.EncodeToString(sum[:10])
 }

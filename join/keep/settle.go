@@ -11,8 +11,8 @@ import (
 
 func unsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
 
-// settle finds what an earlier steward has left of this agent, before anything is started.
-func (l *life) settle(ctx context.Context) {
+// adoptLeft finds what an earlier steward has left of this agent, before anything is started.
+func (l *life) adoptLeft(ctx context.Context) {
 	boot := self().Boot
 	if id := l.rec.Process; id.PID > 0 && id.Boot == boot && proc.Check(id) != proc.Gone {
 		l.adopt(id, l.rec.Generation)
@@ -20,7 +20,7 @@ func (l *life) settle(ctx context.Context) {
 	}
 	if l.rec.Process.PID > 0 && l.rec.Process.Boot != boot || l.rec.State == rested && l.rec.Boot != boot {
 		l.rec.Process, l.rec.Unit = proc.Identity{}, "" // the machine was rebooted, so no process of the agent is left
-		l.fresh()
+		l.resetHistory()
 		l.save(false)
 		return
 	}
@@ -30,23 +30,23 @@ func (l *life) settle(ctx context.Context) {
 	}
 	switch {
 	case l.rec.Process.PID > 0:
-		l.over(ctx, Ending{At: l.k.Now(), Code: -1, Unknown: true})
+		l.handleEnd(ctx, Ending{At: l.k.Now(), Code: -1, Unknown: true})
 	case l.rec.State == failed:
-		l.show(string(failed), l.rec.Why)
-		l.call() // in case steward was killed before it could alert
+		l.publish(string(failed), l.rec.Why)
+		l.alert() // in case steward was killed before it could alert
 	case l.rec.State == rested:
-		l.show(string(rested), l.rec.Why)
+		l.publish(string(rested), l.rec.Why)
 	}
 }
 
 // adopt takes over a process that already runs.
 func (l *life) adopt(id proc.Identity, generation int) {
 	known := l.rec.Process == id
-	l.main = adopt(id)
-	go l.main.watch(l.k.Now)
+	l.child = adopt(id)
+	go l.child.watch(l.k.Now)
 	if !known {
 		l.rec.Process, l.rec.Generation, l.rec.Intent = id, generation, generation+1
-		l.rec.State, l.rec.Started, l.rec.NotBefore = wanted, l.k.Now(), time.Time{}
+		l.rec.State, l.rec.Started, l.rec.NotBefore = active, l.k.Now(), time.Time{}
 		l.save(false)
 	}
 	l.running("adopted")
@@ -65,7 +65,7 @@ func (l *life) unrecorded(ctx context.Context) (proc.Identity, bool) {
 			}
 		}
 	}
-	all, err := l.k.sweep()
+	all, err := l.k.leftProcesses()
 	if err != nil && !unsupported(err) {
 		l.k.Log.Error("look for the agent's processes", "agent", l.name, "error", err)
 	}
@@ -96,8 +96,8 @@ func leader(found []proc.Process) (proc.Identity, bool) {
 	return slices.MinFunc(found, func(a, b proc.Process) int { return int(int64(a.Start) - int64(b.Start)) }).Identity, true
 }
 
-// dismiss ends an agent whose row is gone, and reports whether it has ended.
-func (l *life) dismiss(ctx context.Context) bool {
+// remove ends an agent whose row is gone, and reports whether it has ended.
+func (l *life) remove(ctx context.Context) bool {
 	if !l.end(ctx, "its row was taken out of the configuration") {
 		return false
 	}
@@ -116,8 +116,8 @@ func (l *life) replace(ctx context.Context, row Row, why string) bool {
 		l.k.Deps.Recovered(l.row)
 	}
 	l.row, l.env, l.path = row, nil, ""
-	l.rec.Row, l.rec.Dir = row.sum(), row.Dir
-	l.fresh()
+	l.rec.Row, l.rec.Dir = row.checksum(), row.Dir
+	l.resetHistory()
 	l.save(false)
 	return true
 }
@@ -142,7 +142,7 @@ const endAgain = time.Second
 // end ends the whole tree of the agent: SIGTERM, [keep] stop, then SIGKILL.
 func (l *life) end(ctx context.Context, why string) bool {
 	l.idle.Store(false)
-	l.show("ending", why)
+	l.publish("ending", why)
 	id, unit := l.rec.Process, l.rec.Unit
 	if err := l.k.finish(ctx, &l.rec); err != nil {
 		if ctx.Err() == nil {
@@ -151,14 +151,14 @@ func (l *life) end(ctx context.Context, why string) bool {
 		}
 		return false
 	}
-	if l.main != nil {
-		l.main.leave()
-		l.main = nil
+	if l.child != nil {
+		l.child.leave()
+		l.child = nil
 	}
 	e := Ending{At: l.k.Now(), Asked: true}
 	l.rec.Process, l.rec.Unit, l.rec.Last, l.rec.Why = proc.Identity{}, "", &e, why
 	if id.PID > 0 || unit != "" {
-		l.k.presence.left(l.row, id, e, false, why)
+		l.k.presence.ended(l.row, id, e, false, why)
 	}
 	return true
 }

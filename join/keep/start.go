@@ -3,8 +3,10 @@ package keep
 import (
 	"context"
 	"fmt"
+	"syscall"
 	"time"
 
+	"github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/platform/service"
 )
@@ -32,7 +34,7 @@ func (l *life) start(ctx context.Context) bool {
 		if shown := l.public.Load(); why != "" && (shown.State != state || shown.Why != why) {
 			l.k.Log.Info("agent waits", "agent", l.name, "why", why)
 		}
-		l.show(state, why)
+		l.publish(state, why)
 		return false
 	}
 	l.idle.Store(false)
@@ -47,11 +49,11 @@ func (l *life) start(ctx context.Context) bool {
 	l.rec.Generation, l.rec.Intent, l.rec.Started, l.rec.NotBefore = generation, generation+1, l.k.Now(), time.Time{}
 	if err != nil {
 		l.path = "" // the program may have moved
-		l.main = stillborn(Ending{At: l.k.Now(), Code: -1, Fault: err.Error()})
+		l.child = endedChild(Ending{At: l.k.Now(), Code: -1, Fault: err.Error()})
 		return true
 	}
-	l.rec.Process, l.rec.Unit = l.main.id, unit
-	go l.main.watch(l.k.Now)
+	l.rec.Process, l.rec.Unit = l.child.id, unit
+	go l.child.watch(l.k.Now)
 	l.save(false)
 	l.k.hook("after the record")
 	l.running("started")
@@ -60,9 +62,9 @@ func (l *life) start(ctx context.Context) bool {
 
 // running announces that the agent runs.
 func (l *life) running(how string) {
-	l.show("running", "")
+	l.publish("running", "")
 	if l.rec.Process.PID > 0 {
-		l.k.presence.speaks(l.row, l.rec.Process)
+		l.k.presence.started(l.row, l.rec.Process)
 	}
 	l.k.Log.Info("agent "+how, "agent", l.name, "pid", l.rec.Process.PID, "life", l.rec.Generation, "place", l.public.Load().Place)
 }
@@ -70,10 +72,10 @@ func (l *life) running(how string) {
 // begin starts the main process of a life in the configured place.
 func (l *life) begin(ctx context.Context, mark string) (unit string, err error) {
 	if l.env == nil {
-		l.env = environ(l.k.Environ, l.row, l.rec.Mark, house(l.k.State))
+		l.env = environ(l.k.Environ, l.row, l.rec.Mark, stateMark(l.k.State))
 	}
 	if l.path == "" {
-		if l.path, err = Find(l.row.Command[0], l.row.folder(), l.env); err != nil {
+		if l.path, err = run.Find(l.row.Command[0], l.row.folder(), lookup(l.env, "PATH")); err != nil {
 			return "", err
 		}
 	}
@@ -81,7 +83,7 @@ func (l *life) begin(ctx context.Context, mark string) (unit string, err error) 
 	units := l.k.units(ctx, "")
 	switch {
 	case units == nil && l.k.config().Place != PlaceService:
-		l.main, err = spawn(l.path, l.row.Command, env, l.row.folder(), l.log)
+		l.child, err = spawn(l.path, l.row.Command, env, l.row.folder(), l.log)
 		return "", err
 	case units == nil:
 		return "", fmt.Errorf("keep.place is %q, and no service manager can be reached; %q or %q does without", PlaceService, PlaceAuto, PlaceSession)
@@ -95,10 +97,10 @@ func (l *life) begin(ctx context.Context, mark string) (unit string, err error) 
 	id, err := proc.Inspect(pid)
 	if err != nil { // the process has already ended; the manager knows its exit status
 		id = proc.Identity{}
-		l.main = stillborn(Ending{At: l.k.Now(), Code: -1, Unknown: true})
+		l.child = endedChild(Ending{At: l.k.Now(), Code: -1, Unknown: true})
 		return unit, nil
 	}
-	l.main = adopt(id)
+	l.child = adopt(id)
 	return unit, nil
 }
 
@@ -107,8 +109,8 @@ func (l *life) unitName(generation int) string {
 	return fmt.Sprintf("steward-agent-%s-%s-%d.service", plain(l.row.Project, "-_."), plain(l.row.Name, "-_."), generation)
 }
 
-// stillborn is a life that ended before it could be watched.
-func stillborn(e Ending) *child {
+// endedChild is a life that ended before it could be watched.
+func endedChild(e Ending) *child {
 	c := newChild()
 	c.ended <- e
 	c.dead = true
@@ -123,10 +125,13 @@ func (k *Keeper) unitStatus(ctx context.Context, unit string, e Ending) Ending {
 	}
 	if e.Unknown {
 		if x, err := units.Exit(ctx, unit); err == nil {
-			e.Code, e.Signal, e.Unknown = x.Code, signalNumbered(x.Signal), false
+			e.Code, e.Signal, e.Unknown = x.Code, "", false
+			if x.Signal != 0 {
+				e.Signal = run.SignalName(syscall.Signal(x.Signal))
+			}
 		}
 	}
-	k.hands.Go(func() {
+	k.wg.Go(func() {
 		if err := units.Stop(ctx, unit); err != nil && ctx.Err() == nil {
 			k.Log.Error("clear away the agent's unit", "unit", unit, "error", err)
 		}
@@ -138,7 +143,7 @@ func (k *Keeper) unitStatus(ctx context.Context, unit string, e Ending) Ending {
 // table.
 func (k *Keeper) reap(ctx context.Context, root proc.Identity, mark string) {
 	grace := k.config().Stop
-	k.hands.Go(func() {
+	k.wg.Go(func() {
 		select {
 		case k.reaps <- struct{}{}:
 		case <-ctx.Done():

@@ -22,26 +22,26 @@ func (k *Keeper) units(ctx context.Context, unit string) *service.Units {
 	if k.OpenUnits == nil || unit == "" && !k.servesAgents() {
 		return nil
 	}
-	k.manager.Lock()
-	defer k.manager.Unlock()
-	if k.reached != nil || k.Now().Before(k.unitsAt) {
-		return k.reached
+	k.unitsMu.Lock()
+	defer k.unitsMu.Unlock()
+	if k.unitsConn != nil || k.Now().Before(k.unitsRetry) {
+		return k.unitsConn
 	}
 	found, err := k.OpenUnits(ctx)
 	if err != nil {
-		k.unitsAt = k.Now().Add(unitsAgain)
+		k.unitsRetry = k.Now().Add(unitsAgain)
 		k.Log.Warn("agents cannot be services of their own", "error", err)
 		return nil
 	}
-	k.reached = found
+	k.unitsConn = found
 	return found
 }
 
 func (k *Keeper) closeUnits() {
-	k.manager.Lock()
-	defer k.manager.Unlock()
-	if k.reached != nil {
-		k.reached.Close()
-		k.reached = nil
+	k.unitsMu.Lock()
+	defer k.unitsMu.Unlock()
+	if k.unitsConn != nil {
+		k.unitsConn.Close()
+		k.unitsConn = nil
 	}
 }

@@ -70,7 +70,7 @@ func TestTheServiceManagerIsReachedOnceItIsNeeded(t *testing.T) {
 			cfg := s.plan.Config
 			cfg.Place = c.before
 			k.Set(cfg, nil, nil)
-			s.until("all lives are settled", func() bool { return len(k.news) == 0 && len(k.List()) == 0 && s.record("a").Mark == "" })
+			s.until("all lives are settled", func() bool { return len(k.wake) == 0 && len(k.List()) == 0 && s.record("a").Mark == "" })
 			if n := count.Load(); n != c.atOnce {
 				t.Errorf("asked %d times at the start, want %d", n, c.atOnce)
 			}

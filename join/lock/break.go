@@ -2,16 +2,13 @@ package lock
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // ErrNothing says that no lock of that name can be broken.
@@ -29,17 +26,17 @@ type Breaking struct {
 
 // Find returns the lock that a break of this name would apply to: the real lock if it is held or damaged, else an
 // agent's own lock, else the mirror entry that a dead holder of the real lock left. ErrNothing when there is none.
-func (p *Place) Find(ctx context.Context, name string) (Status, error) {
+func (l *Locks) Find(ctx context.Context, name string) (Status, error) {
 	file, err := fileName(name)
 	if err != nil {
 		return Status{}, err
 	}
-	now := p.opts.Now()
-	s := p.status(name, file, now)
-	if s.Alive || s.State == StateDamaged && p.exists(file) {
+	now := l.opts.Now()
+	s := l.status(name, file, now)
+	if s.Alive || s.State == StateDamaged && l.folder.exists(file) {
 		return s, nil
 	}
-	content, err := p.content(ctx, now)
+	content, err := l.content(ctx, now)
 	if err != nil {
 		return Status{}, err
 	}
@@ -48,33 +45,18 @@ func (p *Place) Find(ctx context.Context, name string) (Status, error) {
 			return c, nil
 		}
 	}
-	if left, err := p.leftover(ctx, name, now); err != nil || left != nil {
+	if left, err := l.remainingEntry(ctx, name, now); err != nil || left != nil {
 		s.Why = "its holder is gone; only its entry is left"
 		return s, err
 	}
 	return Status{}, fmt.Errorf("the lock %q: %w", name, ErrNothing)
 }
 
-// exists reports whether a lock has a record on disk.
-func (p *Place) exists(file string) bool {
-	root, err := p.open(false)
-	if err != nil {
-		return !errors.Is(err, jsonfile.ErrNotExist)
-	}
-	_, err = root.Stat(locksDir + "/" + file + recordSuffix)
-	return !errors.Is(err, jsonfile.ErrNotExist)
-}
-
-// leftover is the mirror's entry for a real lock.
-func (p *Place) leftover(ctx context.Context, name string, now time.Time) (*protocol.Lock, error) {
-	if p.opts.Mirror == nil {
-		return nil, nil
-	}
-	p.mirror.Lock()
-	defer p.mirror.Unlock()
-	all, err := p.opts.Mirror.Locks(ctx, now)
+// remainingEntry is the mirror's entry for a real lock.
+func (l *Locks) remainingEntry(ctx context.Context, name string, now time.Time) (*protocol.Lock, error) {
+	all, err := l.mirror.list(ctx, now)
 	for i := range all {
-		if all[i].Resource == name && p.isMirror(&all[i]) {
+		if all[i].Resource == name && l.isMirror(&all[i]) {
 			return &all[i].Lock, nil
 		}
 	}
@@ -84,18 +66,18 @@ func (p *Place) leftover(ctx context.Context, name string, now time.Time) (*prot
 // Break breaks a lock, and records that in the tombstones before it changes anything. A content lock must be as it was
 // shown (protocol.ErrConflict). A real lock that is still held is refused (*HeldError) unless EndHolder is set. A
 // damaged record is set aside, and the next fencing token is above every token seen.
-func (p *Place) Break(ctx context.Context, b Breaking) error {
-	err := p.breakIt(ctx, b)
+func (l *Locks) Break(ctx context.Context, b Breaking) error {
+	err := l.breakReal(ctx, b)
 	if err != nil {
 		return fmt.Errorf("break the lock %q: %w", b.Status.Name, err)
 	}
 	return nil
 }
 
-func (p *Place) breakIt(ctx context.Context, b Breaking) error {
+func (l *Locks) breakReal(ctx context.Context, b Breaking) error {
 	if b.Status.Kind == KindContent {
-		_, err := p.mirrored(func(m Mirror) (*protocol.Rival, error) {
-			return nil, m.Break(ctx, b.Status.rival.Lock, b.Why+" ("+b.By+", by hand)", p.opts.Now())
+		_, err := l.mirror.call(func(m Mirror) (*protocol.Rival, error) {
+			return nil, m.Break(ctx, b.Status.rival.Lock, b.Why+" ("+b.By+", by hand)", l.opts.Now())
 		})
 		return err
 	}
@@ -103,58 +85,54 @@ func (p *Place) breakIt(ctx context.Context, b Breaking) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.open(true); err != nil {
+	if _, err := l.folder.open(true); err != nil {
 		return err
 	}
-	lock, err := p.seize(ctx, file, b)
+	lock, err := l.takeForBreak(ctx, file, b)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	root, err := p.open(false) // does not recreate a folder that was removed during the wait
-	if err != nil {
-		return err
-	}
-	return p.clean(ctx, root, file, b)
+	return l.removeRemains(ctx, file, b)
 }
 
-// seize takes the kernel lock, which proves that no process holds it any more.
-func (p *Place) seize(ctx context.Context, file string, b Breaking) (*handle, error) {
-	lock, err := p.flock(ctx, file, false)
+// takeForBreak takes the kernel lock, which proves that no process holds it any more.
+func (l *Locks) takeForBreak(ctx context.Context, file string, b Breaking) (*flockHandle, error) {
+	lock, err := l.folder.flock(ctx, file, false)
 	if !errors.Is(err, platform.ErrLocked) {
 		return lock, err
 	}
-	held := p.heldBy(b.Status.Name, file)
+	held := l.heldBy(b.Status.Name, file)
 	if !b.EndHolder {
 		return nil, &HeldError{held}
 	}
 	if held.Fence != b.Status.Fence {
 		return nil, fmt.Errorf("another one holds it now: %w", &HeldError{held})
 	}
-	if err := p.endHolders(ctx, file, held, b); err != nil {
+	if err := l.endHolders(ctx, file, held, b); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.Grace)
 	defer cancel()
-	if lock, err = p.flock(ctx, file, true); err != nil && ctx.Err() != nil {
-		return nil, &HeldError{p.heldBy(b.Status.Name, file)}
+	if lock, err = l.folder.flock(ctx, file, true); err != nil && ctx.Err() != nil {
+		return nil, &HeldError{l.heldBy(b.Status.Name, file)}
 	}
 	return lock, err
 }
 
 // endHolders ends the process trees of the holders, and of the waiters that get the lock when those end.
-func (p *Place) endHolders(ctx context.Context, file string, held Status, b Breaking) error {
+func (l *Locks) endHolders(ctx context.Context, file string, held Status, b Breaking) error {
 	const rounds = 5
 	for range rounds {
-		rec, _ := p.look(b.Status.Name, file)
+		rec, _, _ := l.folder.read(b.Status.Name, file)
 		if held.Fence != b.Status.Fence || len(held.Holders) == 0 {
 			return nil // the lock has passed to a new grant
 		}
-		if err := p.putDown(b, rec, "end_holder"); err != nil {
+		if err := l.folder.addTombstone(b, rec, "end_holder", l.opts.Now()); err != nil {
 			return err
 		}
 		for _, id := range held.Holders {
-			if same(id, p.self) {
+			if same(id, l.procs.self) {
 				return fmt.Errorf("this process itself holds it: %w", ErrHeld)
 			}
 			_, left, err := proc.EndTree(ctx, id, "", b.Grace)
@@ -168,35 +146,35 @@ func (p *Place) endHolders(ctx context.Context, file string, held Status, b Brea
 				return err
 			}
 		}
-		if held = p.status(b.Status.Name, file, p.opts.Now()); !held.Alive {
+		if held = l.status(b.Status.Name, file, l.opts.Now()); !held.Alive {
 			return nil
 		}
 	}
 	return &HeldError{held}
 }
 
-// clean removes what a grant has left, under the kernel lock.
-func (p *Place) clean(ctx context.Context, root *jsonfile.Root, file string, b Breaking) error {
-	now := p.opts.Now()
-	rec, ceiling, err := read(root, b.Status.Name, file)
+// removeRemains removes what a grant has left, under the kernel lock.
+func (l *Locks) removeRemains(ctx context.Context, file string, b Breaking) error {
+	now := l.opts.Now()
+	rec, ceiling, err := l.folder.read(b.Status.Name, file) // does not recreate a folder that was removed during the wait
 	damaged := errors.Is(err, ErrDamaged)
 	if err != nil && !damaged {
 		return err
 	}
-	left, err := p.leftover(ctx, b.Status.Name, now)
+	left, err := l.remainingEntry(ctx, b.Status.Name, now)
 	if err != nil {
 		return err
 	}
-	if err := p.putDown(b, rec, "operator"); err != nil {
+	if err := l.folder.addTombstone(b, rec, "operator", now); err != nil {
 		return err
 	}
 	if damaged {
-		if rec, err = p.setAside(root, file, rec, ceiling, left, now); err != nil {
+		if rec, err = l.folder.setAside(file, rec, ceiling, left, now); err != nil {
 			return err
 		}
 	}
 	if left != nil {
-		if _, err := p.mirrored(func(m Mirror) (*protocol.Rival, error) { return nil, m.Drop(ctx, *left, now) }); err != nil {
+		if err := l.mirror.drop(ctx, *left, now); err != nil {
 			return err
 		}
 	}
@@ -207,12 +185,16 @@ func (p *Place) clean(ctx context.Context, root *jsonfile.Root, file string, b B
 	if fence == 0 {
 		return nil // the lock was never granted
 	}
-	return p.write(root, file, record{Name: b.Status.Name, Fence: fence, Broken: &violation{now.UTC(), b.By, b.Why}}, ceiling)
+	return l.folder.write(file, record{Name: b.Status.Name, Fence: fence, Broken: &violation{now.UTC(), b.By, b.Why}}, ceiling)
 }
 
 // setAside renames a damaged record and starts a new sequence of fencing tokens. It is above the second copy's token,
 // the mirror's token, and any token that a sequence with an earlier start can have reached.
-func (p *Place) setAside(root *jsonfile.Root, file string, rec record, ceiling uint64, left *protocol.Lock, now time.Time) (record, error) {
+func (f *folder) setAside(file string, rec record, ceiling uint64, left *protocol.Lock, now time.Time) (record, error) {
+	root, err := f.open(false)
+	if err != nil {
+		return rec, err
+	}
 	kept := locksDir + "/" + file + ".damaged-" + now.UTC().Format("20060102T150405.000Z")
 	if err := root.Rename(locksDir+"/"+file+recordSuffix, kept); err != nil {
 		return rec, err
@@ -222,34 +204,4 @@ func (p *Place) setAside(root *jsonfile.Root, file string, rec record, ceiling u
 		rec.Fence = max(rec.Fence, left.Fence)
 	}
 	return rec, nil
-}
-
-// tombstone is a line of steward/tombstones.jsonl about a real lock. Lines about agents' own locks carry a checksum.
-type tombstone struct {
-	At       string          `json:"at"`
-	Resource string          `json:"resource"`
-	Lock     json.RawMessage `json:"lock"`
-	Reason   string          `json:"reason"`
-	Why      string          `json:"why"`
-	By       string          `json:"by"`
-}
-
-// putDown records a break in the tombstones.
-func (p *Place) putDown(b Breaking, rec record, reason string) error {
-	root, err := p.open(false)
-	if err != nil {
-		return err
-	}
-	raw, err := jsonfile.EncodeLine(rec)
-	if rec.raw != nil {
-		raw, err = jsonfile.EncodeLine(strings.ToValidUTF8(string(rec.raw), "�")) // the file itself stays unchanged
-	}
-	if err != nil {
-		return err
-	}
-	line, err := jsonfile.EncodeLine(tombstone{jsonfile.FormatTime(p.opts.Now()), b.Status.Name, raw, reason, b.Why, b.By})
-	if err != nil {
-		return err
-	}
-	return root.Append(tombFile, line)
 }

@@ -53,7 +53,7 @@ func TestCrashAtEachStep(t *testing.T) {
 			}
 			last = n
 		}
-		p := placeOf(dir, true)
+		p := locksOf(dir, true)
 		h, err := p.Acquire(t.Context(), Request{Name: "src/a.go", Agent: "fixer", TTL: time.Minute, NoWait: true})
 		if err != nil {
 			t.Fatalf("after a death at %s: %v", step, err)
@@ -84,7 +84,7 @@ func withOutput(cmd *exec.Cmd) (string, error) {
 
 // holdUntilEOF holds a lock, prints its fencing token, and releases it at the end of its input.
 func holdUntilEOF(dir string) error {
-	p := placeOf(dir, true)
+	p := locksOf(dir, true)
 	h, err := p.Acquire(context.Background(), Request{Name: "it", Agent: "builder", TTL: time.Minute})
 	if err != nil {
 		return err
@@ -98,7 +98,7 @@ func holdUntilEOF(dir string) error {
 
 // runHold runs "cat" under the lock; it ends with its input.
 func runHold(dir string) error {
-	p := placeOf(dir, true)
+	p := locksOf(dir, true)
 	_, err := p.Run(context.Background(), Request{Name: "it", Agent: "builder", TTL: time.Minute},
 		Program{Argv: []string{"sh", "-c", "echo $STEWARD_LOCK_FENCE; cat"}, Env: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 			Tell: func(string) {}, Foreground: func() bool { return false }})
@@ -139,7 +139,7 @@ func TestKillOfTheOneWhoRunsTheCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _ = cmd.Process.Wait()
-	p := placeOf(dir, true)
+	p := locksOf(dir, true)
 	defer p.Close()
 	ask := Request{Name: "it", Agent: "fixer", TTL: time.Minute, NoWait: true}
 	if _, err := p.Acquire(t.Context(), ask); !errors.Is(err, ErrHeld) {
@@ -174,7 +174,7 @@ func TestBreakEndsTheHolder(t *testing.T) {
 	dir := t.TempDir()
 	seed(t, dir)
 	cmd, _ := holder(t, "runhold", dir)
-	p := placeOf(dir, true)
+	p := locksOf(dir, true)
 	defer p.Close()
 	s, err := p.Find(t.Context(), "it")
 	if err != nil || !s.Alive || s.PID != cmd.Process.Pid {

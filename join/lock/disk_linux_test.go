@@ -20,7 +20,7 @@ func TestFullAndReadOnlyDisk(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
 	seed(t, dir)
-	p := placeOf(dir, true)
+	p := locksOf(dir, true)
 	defer p.Close()
 	h := take(t, p, "it")
 	first := h.Fence()

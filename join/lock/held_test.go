@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-func heldNames(t *testing.T, p *Place) string {
+func heldNames(t *testing.T, p *Locks) string {
 	t.Helper()
 	list, err := p.Held()
 	if err != nil {
@@ -60,14 +60,10 @@ func TestHeld(t *testing.T) {
 	if asked = 0; heldNames(t, p) != "" || asked != 2 {
 		t.Errorf("with a living holder the kernel was asked %d times", asked)
 	}
-	gone := p.self
+	gone := p.procs.self
 	gone.Start++
-	root, err := p.open(false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec := record{Name: "a", Fence: 7, Agent: "builder", Process: gone, Host: p.host, Acquired: now, TTL: 60}
-	if err := p.write(root, "a", rec, 1000); err != nil {
+	rec := record{Name: "a", Fence: 7, Agent: "builder", Process: gone, Host: p.procs.host, Acquired: now, TTL: 60}
+	if err := p.folder.write("a", rec, 1000); err != nil {
 		t.Fatal(err)
 	}
 	heldNames(t, p)
@@ -87,7 +83,7 @@ func TestWhoWaits(t *testing.T) {
 		t.Skip("the kernel does not tell here")
 	}
 	dir := t.TempDir()
-	p, asker := placeOf(dir, false), placeOf(dir, false)
+	p, asker := locksOf(dir, false), locksOf(dir, false)
 	defer p.Close()
 	defer asker.Close()
 	if _, err := asker.Waiting("it"); err == nil {

@@ -16,7 +16,7 @@ import (
 
 func place(dir, file string) string { return filepath.Join(dir, ".claude", "steward", locksDir, file) }
 
-func take(t *testing.T, p *Place, name string) *Held {
+func take(t *testing.T, p *Locks, name string) *Held {
 	t.Helper()
 	h, err := p.Acquire(t.Context(), Request{Name: name, Agent: "builder", TTL: time.Minute, NoWait: true})
 	if err != nil {
@@ -64,7 +64,7 @@ func TestHostileNamesStayInTheirFolder(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	p := placeOf(dir, true)
+	p := locksOf(dir, true)
 	defer p.Close()
 	for _, name := range []string{"../../../x", "/etc/x", "..", "a/../../b", "guard.lock"} {
 		give(t, take(t, p, name))
@@ -88,7 +88,7 @@ func TestHostileNamesStayInTheirFolder(t *testing.T) {
 // TestNumbersGrow: fencing tokens grow even if the record, its second copy, or both are damaged.
 func TestNumbersGrow(t *testing.T) {
 	dir := t.TempDir()
-	p := placeOf(dir, false)
+	p := locksOf(dir, false)
 	defer p.Close()
 	begin := uint64(time.Now().UnixMicro())
 	h := take(t, p, "it")
@@ -152,7 +152,7 @@ func TestDamagedRecord(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			dir := t.TempDir()
-			p := placeOf(dir, false)
+			p := locksOf(dir, false)
 			defer p.Close()
 			give(t, take(t, p, "it"))
 			write(t, place(dir, "it.json"), c.text)
@@ -214,7 +214,7 @@ func TestFolders(t *testing.T) {
 		if err := prepare(dir); err != nil {
 			t.Fatal(err)
 		}
-		p := placeOf(dir, false)
+		p := locksOf(dir, false)
 		if h, err := p.Acquire(t.Context(), ask); err == nil {
 			t.Errorf("%s: granted, number %d", what, h.Fence())
 		}
@@ -224,7 +224,7 @@ func TestFolders(t *testing.T) {
 		t.Errorf("%d files appeared elsewhere", len(left))
 	}
 	for _, agent := range []string{"", " builder", "a\nb", strings.Repeat("x", 101)} {
-		p := placeOf(t.TempDir(), false)
+		p := locksOf(t.TempDir(), false)
 		if _, err := p.Acquire(t.Context(), Request{Name: "it", Agent: agent, TTL: time.Minute}); err == nil {
 			t.Errorf("%q is taken as an agent", agent)
 		}
@@ -283,7 +283,7 @@ func TestWhereTheKernelDoesNotTell(t *testing.T) {
 	p := Open(dir, Options{Now: time.Now, Holders: untold})
 	defer p.Close()
 	give(t, take(t, p, "it"))
-	me, gone := p.self, p.self
+	me, gone := p.procs.self, p.procs.self
 	gone.Start++
 	for _, c := range []struct {
 		what           string
@@ -292,24 +292,20 @@ func TestWhereTheKernelDoesNotTell(t *testing.T) {
 		state          State
 		kernel         bool
 	}{
-		{"the process lives", me, proc.Identity{}, p.host, StateHeld, true},
-		{"only its command lives", gone, me, p.host, StateHeld, true},
-		{"both are gone", gone, gone, p.host, StateFree, false},
+		{"the process lives", me, proc.Identity{}, p.procs.host, StateHeld, true},
+		{"only its command lives", gone, me, p.procs.host, StateHeld, true},
+		{"both are gone", gone, gone, p.procs.host, StateFree, false},
 		{"on another machine", me, me, "elsewhere", StateFree, false},
 	} {
-		root, err := p.open(false)
-		if err != nil {
-			t.Fatal(err)
-		}
 		r := record{Name: "it", Fence: 5, Agent: "builder", Process: c.process, Child: c.child, Host: c.host, Acquired: time.Now(), TTL: 60}
-		if err := p.write(root, "it", r, 1000); err != nil {
+		if err := p.folder.write("it", r, 1000); err != nil {
 			t.Fatal(err)
 		}
 		if s := p.status("it", "it", time.Now()); s.State != c.state {
 			t.Errorf("%s: %+v", c.what, s)
 		}
 		l, ok := p.Granted("it")
-		if !ok || l.Kernel != c.kernel || l.Fence != 5 || (c.host != p.host) != (l.Process.PID == 0) {
+		if !ok || l.Kernel != c.kernel || l.Fence != 5 || (c.host != p.procs.host) != (l.Process.PID == 0) {
 			t.Errorf("%s: adapters are told %+v, %v", c.what, l, ok)
 		}
 	}
@@ -318,7 +314,7 @@ func TestWhereTheKernelDoesNotTell(t *testing.T) {
 // TestWaiting: the holder is reported once, the time limit is kept, and a cancelled wait says so.
 func TestWaiting(t *testing.T) {
 	dir := t.TempDir()
-	p := placeOf(dir, false)
+	p := locksOf(dir, false)
 	defer p.Close()
 	h := take(t, p, "it")
 	var told []Status
@@ -351,7 +347,7 @@ func TestWaiting(t *testing.T) {
 
 func TestRecordIsForPeopleToo(t *testing.T) {
 	dir := t.TempDir()
-	p := placeOf(dir, false)
+	p := locksOf(dir, false)
 	defer p.Close()
 	argv := append([]string{"sh", "\xff", strings.Repeat("x", 999)}, strings.Split(strings.Repeat("y ", 50), " ")...)
 	h, err := p.Acquire(t.Context(), Request{Name: "src/a.go", Agent: "builder", Command: argv, TTL: 90 * time.Second})
@@ -380,7 +376,7 @@ func BenchmarkUncontended(b *testing.B) {
 			if mirror {
 				seed(b, dir)
 			}
-			p := placeOf(dir, mirror)
+			p := locksOf(dir, mirror)
 			defer p.Close()
 			for b.Loop() {
 				h, err := p.Acquire(b.Context(), Request{Name: "it", Agent: "builder", TTL: time.Minute})

@@ -18,7 +18,7 @@ type desk struct {
 	*testing.T
 	dir string
 	now time.Time
-	p   *Place
+	p   *Locks
 }
 
 func newDesk(t *testing.T, state string) *desk {
@@ -211,7 +211,7 @@ func TestLateWriter(t *testing.T) {
 	writeLate := late()
 	h := take(t, d.p, "src/a.go")
 	writeLate()
-	h.settle(t.Context())
+	h.locks.mirror.settle(t.Context(), time.Now())
 	if got := d.state(); !strings.Contains(got, `"iteration":   2`) || !strings.Contains(got, fmt.Sprintf(`"fence": %d`, h.Fence())) {
 		t.Errorf("while it is held: %s", got)
 	}

@@ -3,6 +3,7 @@ package lock
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"unicode"
@@ -78,22 +79,10 @@ func checkAgent(agent string) error {
 
 // nameOf decodes a file name; ok is false if fileName would not produce it.
 func nameOf(file string) (name string, ok bool) {
-	var b strings.Builder
-	for i := 0; i < len(file); i++ {
-		c := file[i]
-		if c == '%' {
-			var n byte
-			if i+3 > len(file) {
-				return "", false
-			}
-			if _, err := fmt.Sscanf(file[i+1:i+3], "%02X", &n); err != nil {
-				return "", false
-			}
-			c = n
-			i += 2
-		}
-		b.WriteByte(c)
+	name, err := url.PathUnescape(file)
+	if err != nil {
+		return "", false
 	}
-	again, err := fileName(b.String())
-	return b.String(), err == nil && again == file
+	again, err := fileName(name)
+	return name, err == nil && again == file
 }

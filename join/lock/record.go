@@ -50,30 +50,6 @@ type reserve struct {
 	Ceiling uint64 `json:"ceiling"`
 }
 
-// read reads a lock's record and its second copy; missing files give zero values. ErrDamaged: the record is invalid,
-// but ceiling is still valid. An invalid copy counts as missing.
-func read(root *jsonfile.Root, name, file string) (r record, ceiling uint64, err error) {
-	var second reserve
-	if blob, err := root.Read(locksDir+"/"+file+copySuffix, maxRecord); err == nil {
-		if json.Unmarshal(blob.Data, &second) == nil && strings.EqualFold(second.Name, name) && second.Ceiling <= maxFence {
-			ceiling = second.Ceiling
-		}
-	}
-	blob, err := root.Read(locksDir+"/"+file+recordSuffix, maxRecord)
-	switch {
-	case errors.Is(err, jsonfile.ErrNotExist):
-		return record{Name: name}, ceiling, nil
-	case errors.Is(err, jsonfile.ErrTooBig), errors.Is(err, jsonfile.ErrHostile), errors.Is(err, jsonfile.ErrTorn):
-		return record{Name: name}, ceiling, fmt.Errorf("%w: %w", ErrDamaged, err)
-	case err != nil:
-		return record{}, 0, err
-	}
-	if err := r.decode(blob.Data, name); err != nil {
-		return record{Name: name, raw: blob.Data}, ceiling, fmt.Errorf("%w: %s: %w", ErrDamaged, file+recordSuffix, err)
-	}
-	return r, ceiling, nil
-}
-
 // decode reads a record strictly. The name is compared without case: on a case-insensitive file system two names share
 // a record.
 func (r *record) decode(data []byte, name string) error {
@@ -109,17 +85,6 @@ func (r record) next(ceiling uint64, now time.Time) uint64 {
 // below maxFence until 2255.
 func first(now time.Time) uint64 { return uint64(max(now.UnixMicro(), 1)) }
 
-// write writes a record, after the second copy if its ceiling must rise. Both are on disk when write returns.
-func (p *Place) write(root *jsonfile.Root, file string, r record, ceiling uint64) error {
-	if r.Fence > ceiling {
-		if err := put(root, file+copySuffix, reserve{r.Name, r.Fence + ahead - 1}); err != nil {
-			return err
-		}
-		p.opts.step("copied")
-	}
-	return put(root, file+recordSuffix, r)
-}
-
 func put(root *jsonfile.Root, file string, v any) error {
 	data, err := jsonfile.Encode(v)
 	if err != nil {
@@ -132,8 +97,8 @@ func put(root *jsonfile.Root, file string, v any) error {
 	return late.Close()
 }
 
-// beginning truncates a command line for a record.
-func beginning(argv []string) []string {
+// truncated truncates a command line for a record.
+func truncated(argv []string) []string {
 	const most, room = 20, 200
 	kept := make([]string, 0, min(len(argv), most))
 	for i, arg := range argv {

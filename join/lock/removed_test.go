@@ -40,7 +40,7 @@ func gitProject(t *testing.T) (dir string, git func(args ...string) string) {
 // TestGitLeavesLocksAlone: git's default cleaning commands remove neither a lock nor its fencing token.
 func TestGitLeavesLocksAlone(t *testing.T) {
 	dir, git := gitProject(t)
-	p := placeOf(dir, false)
+	p := locksOf(dir, false)
 	defer p.Close()
 	h := take(t, p, "it")
 	for _, args := range [][]string{{"clean", "-qfd"}, {"stash", "-q", "-u"}, {"add", "-A"}} {
@@ -62,7 +62,7 @@ func TestGitLeavesLocksAlone(t *testing.T) {
 // TestIgnoreFile: the ignore file is created where it is missing, also for an open Place, and an existing file stays.
 func TestIgnoreFile(t *testing.T) {
 	dir := t.TempDir()
-	p := placeOf(dir, false)
+	p := locksOf(dir, false)
 	defer p.Close()
 	path := filepath.Join(dir, own, ignoreFile)
 	for range 2 {
@@ -111,7 +111,7 @@ func unlink(t *testing.T, dir string) {
 // TestRemovedFolderStaysAway: neither a holder nor a waiter recreates the folder; a new command does.
 func TestRemovedFolderStaysAway(t *testing.T) {
 	dir := t.TempDir()
-	p, other := placeOf(dir, false), placeOf(dir, false)
+	p, other := locksOf(dir, false), locksOf(dir, false)
 	defer p.Close()
 	defer other.Close()
 	r := runCat(t, p)
@@ -125,7 +125,7 @@ func TestRemovedFolderStaysAway(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // most probably in the kernel's queue by now
 	wipe(t, dir)
 	r.hears("others may get in: the folder " + filepath.Dir(place(dir, "it.lock")) + " was removed meanwhile")
-	time.Sleep(2 * lookEvery)
+	time.Sleep(2 * fileCheckInterval)
 	gone := func(when string) {
 		t.Helper()
 		if _, err := os.Lstat(filepath.Join(dir, ".claude")); err == nil {
@@ -144,7 +144,7 @@ func TestRemovedFolderStaysAway(t *testing.T) {
 // TestNumberAfterAWipe: the fencing token grows although every trace of the earlier tokens is gone.
 func TestNumberAfterAWipe(t *testing.T) {
 	dir := t.TempDir()
-	p := placeOf(dir, true)
+	p := locksOf(dir, true)
 	defer p.Close()
 	var last uint64
 	for range 20 {
@@ -163,7 +163,7 @@ func TestNumberAfterAWipe(t *testing.T) {
 // TestRemovedWhileWaiting: a waiter whose lock file was removed gets the lock on the file that has the name then.
 func TestRemovedWhileWaiting(t *testing.T) {
 	dir := t.TempDir()
-	p, other := placeOf(dir, false), placeOf(dir, false)
+	p, other := locksOf(dir, false), locksOf(dir, false)
 	defer p.Close()
 	defer other.Close()
 	first := take(t, p, "it")
@@ -206,7 +206,7 @@ type running struct {
 	ended chan error
 }
 
-func runCat(t *testing.T, p *Place) *running {
+func runCat(t *testing.T, p *Locks) *running {
 	t.Helper()
 	cat, err := exec.LookPath("cat")
 	if err != nil {
@@ -264,7 +264,7 @@ func (r *running) end() {
 // the lock.
 func TestRemovedWhileHeld(t *testing.T) {
 	dir := t.TempDir()
-	p, other := placeOf(dir, false), placeOf(dir, false)
+	p, other := locksOf(dir, false), locksOf(dir, false)
 	defer p.Close()
 	defer other.Close()
 	r := runCat(t, p)
@@ -296,7 +296,7 @@ func TestRemovedWhileHeld(t *testing.T) {
 // file is locked again when that process has released it.
 func TestRemovedAndTaken(t *testing.T) {
 	dir := t.TempDir()
-	p, other := placeOf(dir, false), placeOf(dir, false)
+	p, other := locksOf(dir, false), locksOf(dir, false)
 	defer p.Close()
 	defer other.Close()
 	r := runCat(t, p)
@@ -308,7 +308,7 @@ func TestRemovedAndTaken(t *testing.T) {
 		t.Skip("the holder was quicker")
 	}
 	r.hears("others may get in")
-	time.Sleep(lookEvery + lookEvery/2) // long enough for a second report, which must not come
+	time.Sleep(fileCheckInterval + fileCheckInterval/2) // long enough for a second report, which must not come
 	if got := other.status("it", "it", time.Now()); got.Fence != h.Fence() || got.Agent != "fixer" {
 		t.Errorf("the record of the other one: %+v", got)
 	}
@@ -328,7 +328,7 @@ func TestRemovedAndTaken(t *testing.T) {
 // TestHolderWithoutARecord: the kernel's answer suffices to show that the lock is held.
 func TestHolderWithoutARecord(t *testing.T) {
 	dir := t.TempDir()
-	p := placeOf(dir, false)
+	p := locksOf(dir, false)
 	defer p.Close()
 	h := take(t, p, "it")
 	if err := os.Remove(place(dir, "it.json")); err != nil {

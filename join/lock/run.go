@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/platform/proc"
-	"github.com/livhana/steward/protocol"
 )
 
 // A shell's exit codes for a command that did not run.
@@ -50,32 +50,32 @@ func (e *StartError) Unwrap() error { return e.Err }
 // Run runs a command while it holds the lock, and returns the command's exit code as a shell would. The command
 // inherits the lock: if this process is killed, the lock lasts until the command has ended. Processes that outlive the
 // command keep the lock, and Run reports them. The error is a *StartError, or Acquire's.
-func (p *Place) Run(ctx context.Context, r Request, c Program) (code int, err error) {
+func (l *Locks) Run(ctx context.Context, r Request, c Program) (code int, err error) {
 	path, err := find(c.Argv[0])
 	if err != nil {
 		return 0, err
 	}
 	r.Command = c.Argv
-	h, err := p.Acquire(ctx, r)
+	h, err := l.Acquire(ctx, r)
 	if err != nil {
 		return 0, err
 	}
 	ctx, stopped := context.WithoutCancel(ctx), ctx.Err()
 	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, heeded()...)
+	signal.Notify(signals, forwardedSignals()...)
 	defer signal.Stop(signals)
 	if stopped != nil {
 		return 0, errors.Join(stopped, h.Release(ctx))
 	}
 	cmd, err := h.start(path, c)
 	if err != nil {
-		return 0, errors.Join(&StartError{codeOf(err), fmt.Errorf("run %s: %w", quoted(c.Argv[0]), err)}, h.Release(ctx))
+		return 0, errors.Join(&StartError{codeOf(err), fmt.Errorf("run %s: %w", task.Quote(c.Argv[0]), err)}, h.Release(ctx))
 	}
-	h.noteChild(cmd.Process.Pid, c)
+	h.recordChild(cmd.Process.Pid, c)
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
-	h.attend(ctx, cmd, done, signals, c)
-	return exitCode(cmd.ProcessState), h.end(ctx, c)
+	h.maintain(ctx, cmd, done, signals, c)
+	return exitCode(cmd.ProcessState), h.finish(ctx, c)
 }
 
 // find resolves the command as a shell does, before waiting for a lock.
@@ -87,7 +87,7 @@ func find(name string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) || errors.Is(err, exec.ErrNotFound) {
 		err = errors.Unwrap(err)
 	}
-	return "", &StartError{codeOf(err), fmt.Errorf("run %s: %w", quoted(name), err)}
+	return "", &StartError{codeOf(err), fmt.Errorf("run %s: %w", task.Quote(name), err)}
 }
 
 func codeOf(err error) int {
@@ -106,13 +106,13 @@ func (h *Held) start(path string, c Program) (*exec.Cmd, error) {
 	}
 	err := cmd.Start()
 	_ = h.lock.Share(false)
-	h.place.opts.step("started")
+	h.locks.opts.step("started")
 	return cmd, err
 }
 
-// noteChild records the command's process where the kernel does not tell who holds a lock.
-func (h *Held) noteChild(pid int, c Program) {
-	if _, err := h.place.opts.Holders(h.place.flockPath(h.file)); !errors.Is(err, errors.ErrUnsupported) {
+// recordChild records the command's process where the kernel does not tell who holds a lock.
+func (h *Held) recordChild(pid int, c Program) {
+	if _, err := h.locks.opts.Holders(h.locks.folder.path(h.file, lockSuffix)); !errors.Is(err, errors.ErrUnsupported) {
 		return
 	}
 	child, err := proc.Inspect(pid)
@@ -120,24 +120,20 @@ func (h *Held) noteChild(pid int, c Program) {
 		return // the command has already ended
 	}
 	h.rec.Child = child
-	root, err := h.place.open(false)
-	if err == nil {
-		err = h.place.write(root, h.file, h.rec, max(h.seen, h.rec.Fence))
-	}
-	if err != nil {
+	if err := h.locks.folder.write(h.file, h.rec, max(h.seen, h.rec.Fence)); err != nil {
 		c.Tell(fmt.Sprintf("the command cannot be put on record: %v", err))
 	}
 }
 
-// settleEvery is the interval between merges of late writes into a replaced state file.
-const settleEvery = 100 * time.Millisecond
+// mergeInterval is the interval between merges of late writes into a replaced state file.
+const mergeInterval = 100 * time.Millisecond
 
-// attend maintains the lock until the command has ended. It renews the mirror's entry, merges late writes, forwards
+// maintain maintains the lock until the command has ended. It renews the mirror's entry, merges late writes, forwards
 // signals, recreates a removed lock file, and reports when the TTL has passed.
-func (h *Held) attend(ctx context.Context, cmd *exec.Cmd, done <-chan error, signals <-chan os.Signal, c Program) {
+func (h *Held) maintain(ctx context.Context, cmd *exec.Cmd, done <-chan error, signals <-chan os.Signal, c Program) {
 	half := max(h.rec.ttl()/2, 10*time.Millisecond)
-	renew, settle, over := time.NewTicker(half), time.NewTicker(settleEvery), time.NewTimer(h.rec.ttl())
-	look := time.NewTicker(lookEvery)
+	renew, settle, over := time.NewTicker(half), time.NewTicker(mergeInterval), time.NewTimer(h.rec.ttl())
+	look := time.NewTicker(fileCheckInterval)
 	defer look.Stop()
 	defer renew.Stop()
 	defer settle.Stop()
@@ -148,29 +144,29 @@ func (h *Held) attend(ctx context.Context, cmd *exec.Cmd, done <-chan error, sig
 		case <-done:
 			return
 		case s := <-signals:
-			if s != os.Interrupt && !isQuit(s) || !c.Foreground() {
+			if s != os.Interrupt && s != syscall.SIGQUIT || !c.Foreground() {
 				_ = cmd.Process.Signal(s)
 			}
 		case <-over.C:
-			c.Tell(fmt.Sprintf("the lock %s is held for longer than %s now; %s goes on", h.rec.Name, h.rec.ttl(), quoted(c.Argv[0])))
+			c.Tell(fmt.Sprintf("the lock %s is held for longer than %s now; %s goes on", h.rec.Name, h.rec.ttl(), task.Quote(c.Argv[0])))
 		case <-look.C:
-			h.guard(ctx, c.Tell)
+			h.checkFile(ctx, c.Tell)
 		case <-settle.C:
-			if !h.settle(ctx) {
+			if !h.locks.mirror.settle(ctx, h.locks.opts.Now()) {
 				settle.Stop()
 			}
 		case <-renew.C:
-			if news := h.prolong(ctx); news != "" && news != last {
+			if news := h.renewEntry(ctx); news != "" && news != last {
 				last = news
 				c.Tell(news)
 			}
-			settle.Reset(settleEvery)
+			settle.Reset(mergeInterval)
 		}
 	}
 }
 
-// prolong renews the mirror's entry, and returns what is wrong with it.
-func (h *Held) prolong(ctx context.Context) string {
+// renewEntry renews the mirror's entry, and returns what is wrong with it.
+func (h *Held) renewEntry(ctx context.Context) string {
 	switch rival, err := h.Renew(ctx); {
 	case err != nil:
 		return fmt.Sprintf("other agents may not see that the lock %s is held: %v", h.rec.Name, err)
@@ -180,44 +176,20 @@ func (h *Held) prolong(ctx context.Context) string {
 	return ""
 }
 
-func (h *Held) settle(ctx context.Context) (more bool) {
-	_, _ = h.place.mirrored(func(m Mirror) (*protocol.Rival, error) {
-		more = m.Settle(ctx, h.place.opts.Now())
-		return nil, nil
-	})
-	return more
-}
-
-// end releases the lock. If processes that outlived the command share the lock, they keep it. The mirror's entry is
+// finish releases the lock. If processes that outlived the command share the lock, they keep it. The mirror's entry is
 // then renewed once more, because no process renews it from now on.
-func (h *Held) end(ctx context.Context, c Program) error {
-	left := h.place.sharers(h.file)
+func (h *Held) finish(ctx context.Context, c Program) error {
+	left := h.locks.procs.sharers(h.locks.folder.path(h.file, lockSuffix))
 	if len(left) == 0 {
 		return h.Release(ctx)
 	}
 	_, err := h.Renew(ctx)
 	c.Tell(fmt.Sprintf("%s has ended, but left %s behind: the lock %s stays until %s ended (or: steward lock break %s --end-holder)",
-		quoted(c.Argv[0]), processes(left), h.rec.Name, theyHave(left), quoted(h.rec.Name)))
+		task.Quote(c.Argv[0]), processNames(left), h.rec.Name, theyHave(left), task.Quote(h.rec.Name)))
 	return errors.Join(err, h.lock.Leave())
 }
 
-// sharers lists the processes that share this lock. Only processes that started after this one can.
-func (p *Place) sharers(file string) []proc.Identity {
-	table, err := proc.Table()
-	if err != nil {
-		return nil // the kernel keeps the lock for them anyway
-	}
-	var pids []int
-	for _, r := range table {
-		if r.PID != p.self.PID && r.Start >= p.self.Start && !r.Zombie {
-			pids = append(pids, r.PID)
-		}
-	}
-	held, _ := proc.FlockHoldersAmong(p.flockPath(file), pids)
-	return held
-}
-
-func processes(ids []proc.Identity) string {
+func processNames(ids []proc.Identity) string {
 	if len(ids) == 1 {
 		return fmt.Sprintf("process %d", ids[0].PID)
 	}
@@ -235,19 +207,8 @@ func theyHave(ids []proc.Identity) string {
 	return "they have"
 }
 
-// quoted quotes a word for a shell.
-func quoted(s string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_-./:@%+=,", r)
-	}
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
-
-// heeded are the signals to forward. An ignored signal (nohup) stays ignored, here and in the command.
-func heeded() []os.Signal {
+// forwardedSignals are the signals to forward. An ignored signal (nohup) stays ignored, here and in the command.
+func forwardedSignals() []os.Signal {
 	var all []os.Signal
 	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
 		if !signal.Ignored(s) {
@@ -257,10 +218,8 @@ func heeded() []os.Signal {
 	return all
 }
 
-func isQuit(s os.Signal) bool { return s == syscall.SIGQUIT }
-
 func exitCode(st *os.ProcessState) int {
-	if w, ok := st.Sys().(syscall.WaitStatus); ok && w.Signaled() {
+	if w := st.Sys().(syscall.WaitStatus); w.Signaled() {
 		return codeSignal + int(w.Signal())
 	}
 	return st.ExitCode()

@@ -55,13 +55,13 @@ type Status struct {
 }
 
 // List returns all locks of the project, by name. It never tries to take a kernel lock: even that would disturb others.
-func (p *Place) List(ctx context.Context) ([]Status, error) {
-	now := p.opts.Now()
-	list, err := p.real(now)
+func (l *Locks) List(ctx context.Context) ([]Status, error) {
+	now := l.opts.Now()
+	list, err := l.real(now)
 	if err != nil {
 		return nil, fmt.Errorf("list the locks: %w", err)
 	}
-	content, err := p.content(ctx, now)
+	content, err := l.content(ctx, now)
 	if err != nil {
 		return list, fmt.Errorf("list the locks of agents: %w", err)
 	}
@@ -70,27 +70,20 @@ func (p *Place) List(ctx context.Context) ([]Status, error) {
 	return list, nil
 }
 
-func (p *Place) real(now time.Time) (list []Status, err error) {
-	names, err := p.names()
-	for _, name := range names {
-		if file, err := fileName(name); err == nil {
-			list = append(list, p.status(name, file, now))
-		}
+func (l *Locks) real(now time.Time) (list []Status, err error) {
+	names, err := l.folder.names()
+	for file, name := range names {
+		list = append(list, l.status(name, file, now))
 	}
 	return list, err
 }
 
 // content lists the locks that agents entered by themselves.
-func (p *Place) content(ctx context.Context, now time.Time) (list []Status, err error) {
-	if p.opts.Mirror == nil {
-		return nil, nil
-	}
-	p.mirror.Lock()
-	defer p.mirror.Unlock()
-	all, err := p.opts.Mirror.Locks(ctx, now)
+func (l *Locks) content(ctx context.Context, now time.Time) (list []Status, err error) {
+	all, err := l.mirror.list(ctx, now)
 	for i := range all {
-		if !p.isMirror(&all[i]) {
-			list = append(list, p.contentStatus(&all[i], now))
+		if !l.isMirror(&all[i]) {
+			list = append(list, contentStatus(&all[i], now))
 		}
 	}
 	return list, err
@@ -98,7 +91,7 @@ func (p *Place) content(ctx context.Context, now time.Time) (list []Status, err 
 
 // isMirror reports whether an entry mirrors a lock that steward granted: its fencing token was granted, or was about to
 // be.
-func (p *Place) isMirror(r *protocol.Rival) bool {
+func (l *Locks) isMirror(r *protocol.Rival) bool {
 	if r.Fence == 0 {
 		return false
 	}
@@ -106,15 +99,11 @@ func (p *Place) isMirror(r *protocol.Rival) bool {
 	if err != nil {
 		return false
 	}
-	root, err := p.open(false)
-	if err != nil {
-		return false
-	}
-	rec, ceiling, err := read(root, r.Resource, file)
-	return (err == nil || errors.Is(err, ErrDamaged)) && r.Fence <= rec.next(ceiling, p.opts.Now())
+	rec, ceiling, err := l.folder.read(r.Resource, file)
+	return (err == nil || errors.Is(err, ErrDamaged)) && r.Fence <= rec.next(ceiling, l.opts.Now())
 }
 
-func (p *Place) contentStatus(r *protocol.Rival, now time.Time) Status {
+func contentStatus(r *protocol.Rival, now time.Time) Status {
 	s := Status{Name: r.Resource, Kind: KindContent, State: StateHeld, Agent: r.Holder, Since: r.Acquired, Expires: r.Expires,
 		Alive: r.Alive, Why: r.Why, rival: r}
 	if !r.Expires.IsZero() && !now.Before(r.Expires) {
@@ -124,9 +113,9 @@ func (p *Place) contentStatus(r *protocol.Rival, now time.Time) Status {
 }
 
 // status returns the status of a real lock.
-func (p *Place) status(name, file string, now time.Time) Status {
+func (l *Locks) status(name, file string, now time.Time) Status {
 	s := Status{Name: name, Kind: KindReal}
-	rec, err := p.look(name, file)
+	rec, _, err := l.folder.read(name, file)
 	switch {
 	case errors.Is(err, jsonfile.ErrNotExist):
 		s.State, s.Why = StateFree, "nobody has held it"
@@ -138,7 +127,7 @@ func (p *Place) status(name, file string, now time.Time) Status {
 	if !rec.Acquired.IsZero() {
 		s.Expires = rec.ends()
 	}
-	held := p.holders(rec, file)
+	held := l.procs.holders(rec, l.folder.path(file, lockSuffix))
 	s.Holders = held.by
 	if len(held.by) > 0 {
 		s.PID = held.by[0].PID
@@ -148,15 +137,6 @@ func (p *Place) status(name, file string, now time.Time) Status {
 		s.judge(rec, held, now)
 	}
 	return s
-}
-
-func (p *Place) look(name, file string) (record, error) {
-	root, err := p.open(false)
-	if err != nil {
-		return record{Name: name}, err
-	}
-	rec, _, err := read(root, name, file)
-	return rec, err
 }
 
 func (s *Status) judge(rec record, held holding, now time.Time) {
@@ -181,56 +161,25 @@ func (s *Status) judge(rec record, held holding, now time.Time) {
 	}
 }
 
-// holding says whether a lock is held, and by which processes.
-type holding struct {
-	yes, sure, left bool
-	by              []proc.Identity
-}
-
-// holders finds the holders of a lock. It asks the kernel; where that is not conclusive, it checks the record's own
-// processes, if they ran on this machine. Holders of another user or on another machine may be invisible.
-func (p *Place) holders(rec record, file string) holding {
-	by, err := p.opts.Holders(p.flockPath(file))
-	here := rec.Host == p.host
-	switch {
-	case err == nil && len(by) > 0:
-		left := here && rec.Process.PID != 0 && !slices.ContainsFunc(by, func(id proc.Identity) bool { return same(id, rec.Process) })
-		return holding{yes: true, sure: true, left: left, by: by}
-	case errors.Is(err, jsonfile.ErrNotExist), !here:
-		return holding{sure: here}
-	case err == nil && rec.Process.UID == p.self.UID, p.self.UID == 0 && err == nil:
-		return holding{sure: true}
-	}
-	var living []proc.Identity
-	for _, id := range []proc.Identity{rec.Process, rec.Child} {
-		if id.PID != 0 && proc.Check(id) != proc.Gone {
-			living = append(living, id)
-		}
-	}
-	return holding{yes: len(living) > 0, sure: err == nil, by: living}
-}
-
-func same(a, b proc.Identity) bool { return a.PID == b.PID && a.Start == b.Start && a.Boot == b.Boot }
-
 // Granted returns the newest grant of a lock for an adapter: its fencing token, its holder, its expiry, and the process
 // that holds or last held it. Kernel: the lock is still held. ok is false if there was no grant.
-func (p *Place) Granted(resource string) (l protocol.Lock, ok bool) {
+func (l *Locks) Granted(resource string) (k protocol.Lock, ok bool) {
 	file, err := fileName(resource)
 	if err != nil {
-		return l, false
+		return k, false
 	}
-	rec, err := p.look(resource, file)
+	rec, _, err := l.folder.read(resource, file)
 	if err != nil || rec.Process.PID == 0 {
-		return l, false
+		return k, false
 	}
-	l = protocol.Lock{Resource: rec.Name, Holder: rec.Agent, Acquired: rec.Acquired, Expires: rec.ends(), Fence: rec.Fence}
-	held := p.holders(rec, file)
-	l.Kernel = held.yes
+	k = protocol.Lock{Resource: rec.Name, Holder: rec.Agent, Acquired: rec.Acquired, Expires: rec.ends(), Fence: rec.Fence}
+	held := l.procs.holders(rec, l.folder.path(file, lockSuffix))
+	k.Kernel = held.yes
 	switch {
 	case len(held.by) > 0:
-		l.Process = protocol.Identity(held.by[len(held.by)-1])
-	case rec.Host == p.host:
-		l.Process = protocol.Identity(rec.Process)
+		k.Process = protocol.Identity(held.by[len(held.by)-1])
+	case rec.Host == l.procs.host:
+		k.Process = protocol.Identity(rec.Process)
 	}
-	return l, true
+	return k, true
 }

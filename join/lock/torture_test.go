@@ -28,9 +28,9 @@ func TestMain(m *testing.M) {
 	role, dir := os.Getenv(envRole), os.Getenv(envDir)
 	until, _ := strconv.Atoi(os.Getenv(envUntil))
 	act := map[string]func() error{
-		"api":      func() error { return acquireAgain(placeOf(dir, false), dir, until) },
-		"mirror":   func() error { return acquireAgain(placeOf(dir, true), dir, until) },
-		"run":      func() error { return runAgain(placeOf(dir, false), dir, until) },
+		"api":      func() error { return acquireAgain(locksOf(dir, false), dir, until) },
+		"mirror":   func() error { return acquireAgain(locksOf(dir, true), dir, until) },
+		"run":      func() error { return runAgain(locksOf(dir, false), dir, until) },
 		"critical": func() error { return critical(dir, os.Getenv("STEWARD_LOCK_FENCE"), true) },
 		"step":     func() error { return dieAt(dir, os.Getenv(envStep)) },
 		"hold":     func() error { return holdUntilEOF(dir) },
@@ -131,7 +131,7 @@ func TestTorture(t *testing.T) {
 func settleCritical(t *testing.T, dir string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	p := placeOf(dir, false)
+	p := locksOf(dir, false)
 	defer p.Close()
 	h, err := p.Acquire(ctx, Request{Name: "it", Agent: "test", TTL: time.Minute})
 	if err != nil {
@@ -145,7 +145,7 @@ func settleCritical(t *testing.T, dir string) {
 	}
 }
 
-func acquireAgain(p *Place, dir string, until int) error {
+func acquireAgain(p *Locks, dir string, until int) error {
 	for countOf(dir) < until {
 		h, err := p.Acquire(context.Background(), Request{Name: "it", Agent: "api", TTL: time.Minute})
 		if err != nil {
@@ -160,7 +160,7 @@ func acquireAgain(p *Place, dir string, until int) error {
 	return nil
 }
 
-func runAgain(p *Place, dir string, until int) error {
+func runAgain(p *Locks, dir string, until int) error {
 	for countOf(dir) < until {
 		code, err := p.Run(context.Background(), Request{Name: "it", Agent: "run", TTL: time.Minute}, Program{Argv: []string{os.Args[0]},
 			Env: append(os.Environ(), envRole+"=critical"), Stderr: os.Stderr, Tell: func(string) {}, Foreground: func() bool { return false }})

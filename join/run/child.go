@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,21 +21,21 @@ const logFlags = unix.O_NOFOLLOW | unix.O_NONBLOCK
 // reapWait is how long the shim waits for the kernel to report the last killed processes.
 const reapWait = 500 * time.Millisecond
 
-// apart keeps a ^C in the worker's terminal from the shim.
-func apart(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+// detach keeps a ^C in the worker's terminal from the shim.
+func detach(c *exec.Cmd) { c.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
 // child is the command and its descendants.
 type child struct {
-	id     proc.Identity
-	exited chan exit     // receives how the command ended, once
-	none   chan struct{} // closed when this process has no more children
+	id        proc.Identity
+	exited    chan exit     // receives how the command ended, once
+	childless chan struct{} // closed when this process has no more children
 }
 
 // exit is how the command ended. alone: no descendants are left, which only a subreaper can know.
 type exit struct {
-	code   int
-	signal string
-	alone  bool
+	code          int
+	signal        string
+	noDescendants bool
 }
 
 // launch starts the command in its own session. On Linux the kernel sends it SIGKILL when the calling thread ends, so
@@ -46,9 +47,9 @@ func launch(path string, s *Spec, files []*os.File) (*child, error) {
 	}
 	pid, err := forkExec(path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.environment(), Files: fds, Sys: commandAttr()})
 	if err != nil {
-		return nil, classify(err, path, s.Dir)
+		return nil, StartFault(err, path, s.Dir)
 	}
-	c := &child{exited: make(chan exit, 1), none: make(chan struct{})}
+	c := &child{exited: make(chan exit, 1), childless: make(chan struct{})}
 	c.id, _ = proc.Inspect(pid) // zero if it has ended; until it is reaped its PID cannot be reused
 	go c.reap(pid)
 	return c, nil
@@ -69,7 +70,7 @@ func forkExec(path string, argv []string, attr *syscall.ProcAttr) (pid int, err 
 // reap waits for the command and for the orphans that the shim adopts; no other code in this process may wait for
 // children.
 func (c *child) reap(pid int) {
-	defer close(c.none)
+	defer close(c.childless)
 	options := 0
 	for known := (exit{}); ; {
 		var status syscall.WaitStatus
@@ -78,7 +79,7 @@ func (c *child) reap(pid int) {
 		case errors.Is(err, syscall.EINTR):
 		case err != nil || got == 0: // no children, or none has ended
 			if options != 0 {
-				known.alone = err != nil && adopts
+				known.noDescendants = err != nil && adopts
 				c.exited <- known
 				options = 0
 			}
@@ -87,20 +88,23 @@ func (c *child) reap(pid int) {
 			}
 		case got == pid && (status.Exited() || status.Signaled()):
 			// Before reporting the end, poll once with WNOHANG to see whether it left descendants.
-			known, options = exitOf(status), unix.WNOHANG
+			known.code, known.signal = Status(status)
+			options = unix.WNOHANG
 		}
 	}
 }
 
-func exitOf(status syscall.WaitStatus) exit {
+// Status reads how a process ended: its exit code, or -1 and the name of the signal that ended it.
+func Status(status syscall.WaitStatus) (code int, signal string) {
 	if status.Signaled() {
-		name := unix.SignalName(status.Signal())
-		if name == "" { // a real-time signal
-			name = fmt.Sprintf("signal %d", status.Signal())
-		}
-		return exit{code: -1, signal: name}
+		return -1, SignalName(status.Signal())
 	}
-	return exit{code: status.ExitStatus()}
+	return status.ExitStatus(), ""
+}
+
+// SignalName is the signal's name, such as SIGKILL; a real-time signal has only a number.
+func SignalName(s syscall.Signal) string {
+	return cmp.Or(unix.SignalName(s), fmt.Sprintf("signal %d", int(s)))
 }
 
 // end stops the tree. On Linux the tree is gone only when neither the process table nor the kernel's child count shows
@@ -117,7 +121,7 @@ func (c *child) end(mark string, grace time.Duration) (ended, left int) {
 			return ended, left
 		}
 		select {
-		case <-c.none:
+		case <-c.childless:
 			return ended, 0
 		case <-time.After(reapWait):
 		}

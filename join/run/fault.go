@@ -5,37 +5,57 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 	"syscall"
 )
 
-// classify explains why execve(2), or a step before it, failed.
-func classify(err error, path, dir string) *fault {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return &fault{Other, err.Error()}
-	}
+// kindOf is the kind of an error of execve(2), or of a step before it.
+func kindOf(errno syscall.Errno) string {
 	switch errno {
 	case syscall.ENOENT, syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG:
-		return &fault{NotFound, missing(path)}
+		return NotFound
 	case syscall.EACCES, syscall.EPERM:
-		return &fault{Permission, denied(path, dir, errno)}
+		return Permission
 	case syscall.ENOEXEC:
-		return &fault{Format, fmt.Sprintf("%s is neither a program of this machine nor a script with a #! line", path)}
+		return Format
 	case syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE:
-		return &fault{Resources, fmt.Sprintf("the system has nothing left to start %s with: %v", path, errno)}
-	case syscall.E2BIG:
-		return &fault{Other, fmt.Sprintf("arguments and environment of %s are longer than the system allows", path)}
+		return Resources
 	}
-	return &fault{Other, fmt.Sprintf("start %s: %v", path, errno)}
+	return Other
+}
+
+// StartFault explains why a program that Find has accepted could not be started in the working folder dir.
+func StartFault(err error, path, dir string) error {
+	if fault := Folder(dir); fault != nil {
+		return fault
+	}
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return &Fault{Other, err.Error()}
+	}
+	f := &Fault{kindOf(errno), fmt.Sprintf("start %s: %v", path, errno)}
+	switch {
+	case f.Kind == NotFound:
+		f.Problem = missing(path)
+	case f.Kind == Permission:
+		if interpreter := interpreterOf(path); interpreter != "" && syscall.Access(interpreter, executable) != nil {
+			f.Problem = fmt.Sprintf("%s: its interpreter %q must not be executed", path, interpreter)
+		}
+	case f.Kind == Format:
+		f.Problem = fmt.Sprintf("%s is neither a program of this machine nor a script with a #! line", path)
+	case f.Kind == Resources:
+		f.Problem = fmt.Sprintf("the system has nothing left to start %s with: %v", path, errno)
+	case errno == syscall.E2BIG:
+		f.Problem = fmt.Sprintf("arguments and environment of %s are longer than the system allows", path)
+	}
+	return f
 }
 
 // missing distinguishes a missing program from a missing interpreter: the kernel reports ENOENT for both.
 func missing(path string) string {
 	if _, err := os.Stat(path); err != nil {
-		return fmt.Sprintf("%s does not exist", path)
+		return path + " does not exist" // removed meanwhile
 	}
 	script := path
 	for range 4 { // an interpreter may itself be a script; the kernel follows no further than this
@@ -43,10 +63,12 @@ func missing(path string) string {
 		if interpreter == "" {
 			return fmt.Sprintf("%s: the loader that this program names does not exist", script)
 		}
-		if _, err := os.Stat(interpreter); err != nil && strings.HasSuffix(interpreter, "\r") {
-			return fmt.Sprintf("%s: its interpreter %q does not exist: the first line ends as on Windows, with a carriage return", script, interpreter)
-		} else if err != nil {
-			return fmt.Sprintf("%s: its interpreter %q does not exist", script, interpreter)
+		if _, err := os.Stat(interpreter); err != nil {
+			problem := fmt.Sprintf("%s: its interpreter %q does not exist", script, interpreter)
+			if strings.HasSuffix(interpreter, "\r") {
+				problem += ": the first line ends as on Windows, with a carriage return"
+			}
+			return problem
 		}
 		script = interpreter
 	}
@@ -69,28 +91,4 @@ func interpreterOf(path string) string {
 	name, _, _ := strings.Cut(strings.Trim(string(line), " \t"), " ")
 	name, _, _ = strings.Cut(name, "\t")
 	return name
-}
-
-func denied(path, dir string, errno syscall.Errno) string {
-	const execute = 1 // X_OK
-	if syscall.Access(dir, execute) != nil {
-		return fmt.Sprintf("the working folder %s: %v", dir, errno)
-	}
-	st, err := os.Stat(path)
-	switch {
-	case err != nil && errors.Is(err, fs.ErrPermission):
-		return fmt.Sprintf("%s: a folder on the way to it is closed to this user", path)
-	case err != nil:
-		return fmt.Sprintf("%s: %v", path, errno)
-	case st.IsDir():
-		return fmt.Sprintf("%s is a folder, not a program", path)
-	case !st.Mode().IsRegular():
-		return fmt.Sprintf("%s is not a regular file", path)
-	case syscall.Access(path, execute) != nil:
-		return fmt.Sprintf("%s has no execute permission for this user (mode %04o)", path, st.Mode().Perm())
-	}
-	if interpreter := interpreterOf(path); interpreter != "" && syscall.Access(interpreter, execute) != nil {
-		return fmt.Sprintf("%s: its interpreter %q must not be executed", path, interpreter)
-	}
-	return fmt.Sprintf("%s: %v", path, errno)
 }

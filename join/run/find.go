@@ -5,80 +5,114 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
-// fault is why a command could not be started: one of the constants, and a message.
-type fault struct{ kind, problem string }
+// Fault is why a command cannot be started. It matches fs.ErrNotExist or fs.ErrPermission where that is its kind.
+type Fault struct {
+	Kind    string // one of the constants
+	Problem string // in words
+}
 
-func (f *fault) Error() string { return f.problem }
+func (f *Fault) Error() string { return f.Problem }
+
+// Is compares the kind with an error of the file system.
+func (f *Fault) Is(target error) bool {
+	return target == fs.ErrNotExist && f.Kind == NotFound || target == fs.ErrPermission && f.Kind == Permission
+}
 
 // standardPath is the PATH when the environment has none.
 const standardPath = "/usr/local/bin:/usr/bin:/bin"
 
 // program returns the absolute path of Argv[0].
 func (s *Spec) program() (string, error) {
-	if err := usableDir(s.Dir); err != nil {
+	if err := Folder(s.Dir); err != nil {
 		return "", err
 	}
 	for _, text := range append(append([]string{s.Dir}, s.Argv...), s.Env...) {
 		if strings.Contains(text, "\x00") {
-			return "", &fault{Other, fmt.Sprintf("%.80q: no argument, folder or variable can hold a NUL byte", text)}
+			return "", &Fault{Other, fmt.Sprintf("%.80q: no argument, folder or variable can hold a NUL byte", text)}
 		}
 	}
-	name := s.Argv[0]
-	switch {
-	case filepath.IsAbs(name):
-		return name, nil
-	case filepath.Base(name) != name:
-		return filepath.Join(s.Dir, name), nil
-	}
-	return find(name, s.path())
-}
-
-// path is the PATH of the command's environment.
-func (s *Spec) path() string {
+	search := standardPath
 	for _, entry := range s.Env {
 		if path, ok := strings.CutPrefix(entry, "PATH="); ok {
-			return path
+			search = path
+			break
 		}
 	}
-	return standardPath
+	return Find(s.Argv[0], s.Dir, search)
 }
 
-// find searches the folders of a PATH. It skips relative folders: they would select another program in another working
-// folder.
-func find(name, path string) (string, error) {
-	var denied string
-	for _, dir := range filepath.SplitList(path) {
-		if !filepath.IsAbs(dir) {
+// Find returns the path of a program that is to be started in the folder dir: a name with a slash is relative to dir, any
+// other name is searched for in the folders of path. It skips relative folders there: they would select another program
+// in another working folder. The error is a *Fault.
+func Find(name, dir, path string) (string, error) {
+	if name == "" {
+		return "", &Fault{NotFound, "no command is named"}
+	}
+	if strings.ContainsRune(name, filepath.Separator) {
+		if !filepath.IsAbs(name) {
+			name = filepath.Join(dir, name)
+		}
+		return name, Runnable(name)
+	}
+	var refused error
+	for _, folder := range filepath.SplitList(path) {
+		if !filepath.IsAbs(folder) {
 			continue
 		}
-		file, err := exec.LookPath(filepath.Join(dir, name))
+		file := filepath.Join(folder, name)
+		err := Runnable(file)
 		if err == nil {
 			return file, nil
 		}
-		if errors.Is(err, fs.ErrPermission) && denied == "" {
-			denied = filepath.Join(dir, name)
+		if refused == nil && !errors.Is(err, fs.ErrNotExist) {
+			refused = err
 		}
 	}
-	if denied != "" {
-		return "", &fault{Permission, fmt.Sprintf("%s must not be executed", denied)}
+	if refused != nil {
+		return "", refused
 	}
-	return "", &fault{NotFound, fmt.Sprintf("no program %q in PATH (%s)", name, path)}
+	return "", &Fault{NotFound, name + ": not found in the PATH"}
 }
 
-func usableDir(dir string) error {
-	st, err := os.Stat(dir)
+const executable = 1 // X_OK of access(2)
+
+// Runnable says why a file cannot be executed: nil, or a *Fault. Whether its format and its interpreter are usable shows
+// only when it is started.
+func Runnable(path string) error {
+	st, err := os.Stat(path)
+	var errno syscall.Errno
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return &fault{Permission, fmt.Sprintf("the working folder %s: permission denied", dir)}
+		return &Fault{Permission, path + ": a folder on the way to it is closed to this user"}
+	case errors.As(err, &errno) && kindOf(errno) == NotFound:
+		return &Fault{NotFound, path + " does not exist"}
 	case err != nil:
-		return &fault{NotFound, fmt.Sprintf("the working folder %s does not exist", dir)}
+		return &Fault{Other, err.Error()}
+	case st.IsDir():
+		return &Fault{Format, path + " is a folder, not a program"}
+	case !st.Mode().IsRegular():
+		return &Fault{Format, path + " is not a regular file"}
+	case syscall.Access(path, executable) != nil:
+		return &Fault{Permission, fmt.Sprintf("%s: it is not executable for this user (mode %04o); try: chmod +x %[1]s", path, st.Mode().Perm())}
+	}
+	return nil
+}
+
+// Folder says why a command cannot run in the working folder dir: nil, or a *Fault.
+func Folder(dir string) error {
+	st, err := os.Stat(dir)
+	switch {
+	case errors.Is(err, fs.ErrPermission), err == nil && st.IsDir() && syscall.Access(dir, executable) != nil:
+		return &Fault{Permission, fmt.Sprintf("the working folder %s: permission denied", dir)}
+	case err != nil:
+		return &Fault{NotFound, fmt.Sprintf("the working folder %s does not exist", dir)}
 	case !st.IsDir():
-		return &fault{NotFound, fmt.Sprintf("the working folder %s is not a folder", dir)}
+		return &Fault{NotFolder, fmt.Sprintf("the working folder %s is not a folder", dir)}
 	}
 	return nil
 }

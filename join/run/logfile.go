@@ -15,37 +15,29 @@ type logFile struct {
 	problem string
 }
 
-// openLog does not return an error: problem holds it.
+// openLog does not return an error: problem holds it. It refuses a pipe or a device.
 func openLog(path string) *logFile {
 	l := &logFile{left: LogLimit}
 	if path == "" {
 		return l
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|logFlags, 0o600)
-	if err == nil {
-		err = regular(f)
-	}
 	if err != nil {
 		l.problem = err.Error()
 		return l
 	}
 	l.file = f
-	return l
-}
-
-// regular truncates the file if it is a regular file. It refuses a pipe or a device.
-func regular(f *os.File) error {
 	st, err := f.Stat()
 	if err == nil && !st.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a regular file", f.Name())
+		err = fmt.Errorf("%s is not a regular file", path)
 	}
 	if err == nil {
 		err = f.Truncate(0)
 	}
 	if err != nil {
-		f.Close()
+		l.stop(err.Error())
 	}
-	return err
+	return l
 }
 
 func (l *logFile) add(p []byte) {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -12,52 +13,37 @@ type excerpt struct {
 	mu   sync.Mutex
 	keep int
 	head []byte // the first half
-	ring []byte // the latest bytes after the head, at most the other half
-	next int    // the next write position in a full ring
+	tail []byte // the latest bytes after the head; its last keep/2 bytes count
 	all  int64
 }
 
 func newExcerpt(keep int) *excerpt { return &excerpt{keep: keep} }
 
-// Write never fails.
+// Write never fails and does not retain p.
 func (x *excerpt) Write(p []byte) (int, error) {
-	x.add(p)
-	return len(p), nil
-}
-
-// add does not retain p.
-func (x *excerpt) add(p []byte) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.all += int64(len(p))
-	if room := (x.keep+1)/2 - len(x.head); room > 0 {
-		n := min(room, len(p))
-		x.head = append(x.head, p[:n]...)
-		p = p[n:]
-	}
+	written := len(p)
+	x.all += int64(written)
+	n := min((x.keep+1)/2-len(x.head), len(p))
+	x.head, p = append(x.head, p[:n]...), p[n:]
 	size := x.keep / 2
-	p = p[max(0, len(p)-size):]
-	if room := size - len(x.ring); room > 0 {
-		n := min(room, len(p))
-		x.ring = append(x.ring, p[:n]...)
-		p = p[n:]
+	x.tail = append(x.tail, p[max(0, len(p)-size):]...)
+	if len(x.tail) > 2*size { // rarely, so that each byte is moved about once
+		x.tail = x.tail[:copy(x.tail, x.tail[len(x.tail)-size:])]
 	}
-	for len(p) > 0 {
-		n := copy(x.ring[x.next:], p)
-		p = p[n:]
-		x.next = (x.next + n) % size
-	}
+	return written, nil
 }
 
 // output converts the kept bytes to text.
 func (x *excerpt) output() Output {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	tail := append(append([]byte{}, x.ring[x.next:]...), x.ring[:x.next]...)
+	tail := x.tail[max(0, len(x.tail)-x.keep/2):]
 	if x.all == int64(len(x.head)+len(tail)) {
-		return Output{Text: clean(append(x.head[:len(x.head):len(x.head)], tail...)), Bytes: x.all}
+		return Output{Text: clean(slices.Concat(x.head, tail)), Bytes: x.all}
 	}
-	head, tail := wholeEnd(x.head), wholeStart(tail)
+	head, tail := trimEnd(x.head), trimStart(tail)
 	gap := fmt.Sprintf("\n[… %d bytes left out …]\n", x.all-int64(len(head)+len(tail)))
 	return Output{Text: clean(head) + gap + clean(tail), Bytes: x.all, Cut: true}
 }
@@ -67,8 +53,8 @@ func clean(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// wholeEnd removes a truncated character at the end.
-func wholeEnd(b []byte) []byte {
+// trimEnd removes a truncated character at the end.
+func trimEnd(b []byte) []byte {
 	for i := 1; i < utf8.UTFMax && i <= len(b); i++ {
 		if c := b[len(b)-i]; utf8.RuneStart(c) {
 			if !utf8.FullRune(b[len(b)-i:]) {
@@ -80,8 +66,8 @@ func wholeEnd(b []byte) []byte {
 	return b
 }
 
-// wholeStart removes the rest of a truncated character at the start.
-func wholeStart(b []byte) []byte {
+// trimStart removes the rest of a truncated character at the start.
+func trimStart(b []byte) []byte {
 	for i := 0; i < utf8.UTFMax-1 && i < len(b); i++ {
 		if utf8.RuneStart(b[i]) {
 			return b[i:]

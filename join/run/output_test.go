@@ -24,7 +24,7 @@ func TestExcerpt(t *testing.T) {
 		for size := 1; size <= 3; size++ {
 			x := newExcerpt(c.keep)
 			for i := 0; i < len(c.in); i += size {
-				x.add([]byte(c.in[i:min(i+size, len(c.in))]))
+				x.Write([]byte(c.in[i:min(i+size, len(c.in))]))
 			}
 			got := x.output()
 			if got.Text != c.want || got.Bytes != int64(len(c.in)) || got.Cut != strings.Contains(c.want, "left out") {
@@ -46,14 +46,14 @@ func TestExcerptOfAnything(t *testing.T) {
 				p[i] = byte(r.IntN(256))
 			}
 			all = append(all, p...)
-			x.add(p)
+			x.Write(p)
 		}
 		got := x.output()
 		if !utf8.ValidString(got.Text) || strings.Contains(got.Text, "\x00") || got.Bytes != int64(len(all)) || got.Cut != (len(all) > keep) {
 			t.Fatalf("keep %d of %q: got %+v", keep, all, got)
 		}
 		if got.Cut {
-			tail := append(append([]byte{}, x.ring[x.next:]...), x.ring[:x.next]...)
+			tail := x.tail[len(x.tail)-keep/2:]
 			if string(x.head) != string(all[:(keep+1)/2]) || string(tail) != string(all[len(all)-keep/2:]) {
 				t.Fatalf("keep %d of %q: kept %q and %q", keep, all, x.head, tail)
 			}

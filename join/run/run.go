@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,8 +34,9 @@ const LogLimit = 10 << 20
 // Reasons why a command could not be started.
 const (
 	NotFound   = "not_found"  // the program, its interpreter, or the working folder
-	Permission = "permission" // no right to execute it, or it is a folder
-	Format     = "format"     // not a program of this machine, or a script without a #! line
+	NotFolder  = "not_folder" // the working folder is something else
+	Permission = "permission" // no right to execute it
+	Format     = "format"     // not a program of this machine, a script without a #! line, or a folder
 	Resources  = "resources"  // no processes, memory or descriptors left
 	Other      = "other"
 )
@@ -90,11 +92,6 @@ func (s *Spec) check() error {
 
 // environment is Env plus the mark; an entry in Env cannot replace the mark.
 func (s *Spec) environment() []string {
-	env := []string{proc.MarkName + "=" + s.Mark}
-	for _, entry := range s.Env {
-		if !strings.HasPrefix(entry, proc.MarkName+"=") {
-			env = append(env, entry)
-		}
-	}
-	return env
+	own := slices.DeleteFunc(slices.Clone(s.Env), func(entry string) bool { return strings.HasPrefix(entry, proc.MarkName+"=") })
+	return append(own, proc.MarkName+"="+s.Mark)
 }

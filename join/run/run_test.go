@@ -80,7 +80,7 @@ func TestCannotBeStarted(t *testing.T) {
 		words  string
 	}{
 		{"missing", []string{dir + "/gone"}, nil, NotFound, dir + "/gone does not exist"},
-		{"not in PATH", []string{"no-such-program"}, nil, NotFound, `no program "no-such-program" in PATH`},
+		{"not in PATH", []string{"no-such-program"}, nil, NotFound, "no-such-program: not found in the PATH"},
 		{"missing, relative", []string{"./gone"}, nil, NotFound, "/gone does not exist"},
 		{"beneath a file", []string{write("file", "x", 0o644) + "/x"}, nil, NotFound, "does not exist"},
 		{"interpreter missing", []string{write("a", "#!/nowhere/python -u\n", 0o755)}, nil, NotFound, `/a: its interpreter "/nowhere/python" does not exist`},
@@ -88,12 +88,12 @@ func TestCannotBeStarted(t *testing.T) {
 		{"line ends of Windows", []string{write("b", "#!/bin/sh\r\necho\r\n", 0o755)}, nil, NotFound, "carriage return"},
 		{"no line for an interpreter", []string{write("c", "echo hello\n", 0o755)}, nil, Format, "#! line"},
 		{"empty", []string{write("d", "", 0o755)}, nil, Format, "#! line"},
-		{"no x bit", []string{write("e", "#!/bin/sh\n", 0o644)}, nil, Permission, "no execute permission for this user (mode 0644)"},
-		{"no x bit, in PATH", []string{"e"}, func(s *Spec) { s.Env = []string{"PATH=" + dir} }, Permission, "must not be executed"},
+		{"no x bit", []string{write("e", "#!/bin/sh\n", 0o644)}, nil, Permission, "not executable for this user (mode 0644)"},
+		{"no x bit, in PATH", []string{"e"}, func(s *Spec) { s.Env = []string{"PATH=" + dir} }, Permission, "/e: it is not executable for this user"},
 		{"interpreter without x bit", []string{write("f", "#!"+dir+"/e\n", 0o755)}, nil, Permission, "its interpreter"},
-		{"a folder", []string{dir + "/folder"}, nil, Permission, "is a folder"},
+		{"a folder", []string{dir + "/folder"}, nil, Format, "is a folder"},
 		{"working folder missing", []string{"/bin/sh"}, func(s *Spec) { s.Dir += "/gone" }, NotFound, "working folder"},
-		{"working folder is a file", []string{"/bin/sh"}, func(s *Spec) { s.Dir = dir + "/a" }, NotFound, "is not a folder"},
+		{"working folder is a file", []string{"/bin/sh"}, func(s *Spec) { s.Dir = dir + "/a" }, NotFolder, "is not a folder"},
 		{"NUL", []string{"/bin/sh", "a\x00b"}, nil, Other, "NUL"},
 		{"too long", []string{"/bin/sh", strings.Repeat("x", 8<<20)}, nil, Other, "longer than the system allows"},
 	} {

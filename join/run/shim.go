@@ -20,7 +20,7 @@ import (
 // that could not be ended or that is outside the tree.
 const drainWait = time.Second
 
-var errAlone = errors.New("who started this run has ended; so has the run")
+var errCallerGone = errors.New("who started this run has ended; so has the run")
 
 // Shim is the process between the caller of Start and the command. It reads a Spec from in, runs it, and writes its
 // reports to out, all in the format of Start. The process must do nothing else: Shim makes it a subreaper, waits for
@@ -32,45 +32,45 @@ func Shim(in io.Reader, out io.Writer, now func() time.Time) error {
 	}
 	// The command dies with this thread (Pdeathsig) and inherits its confinement.
 	runtime.LockOSThread()
-	h := &shim{spec: &s, out: json.NewEncoder(out), now: now, asks: make(chan ask, 2)}
-	h.hear(rest)
+	h := &shim{spec: &s, out: json.NewEncoder(out), now: now, requests: make(chan request, 2)}
+	h.listen(rest)
 	if err := proc.BecomeSubreaper(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
 	ended := h.run()
-	if h.alone {
-		return errAlone
+	if h.orphaned {
+		return errCallerGone
 	}
 	return h.out.Encode(report{Ended: &ended})
 }
 
-// ask is a request to end a run early.
-type ask int
+// request is a request to end a run early.
+type request int
 
 const (
-	askStop ask = iota
-	askAlone
+	stopRequested request = iota
+	callerGone
 )
 
 type shim struct {
-	spec  *Spec
-	out   *json.Encoder
-	now   func() time.Time
-	asks  chan ask
-	alone bool // the caller is gone, so there is no reader for the report
+	spec     *Spec
+	out      *json.Encoder
+	now      func() time.Time
+	requests chan request
+	orphaned bool // the caller is gone, so there is no reader for the report
 }
 
-// hear waits for the stop byte, the end of the input, and termination signals.
-func (h *shim) hear(in io.Reader) {
+// listen waits for the stop byte, the end of the input, and termination signals.
+func (h *shim) listen(in io.Reader) {
 	go func() {
 		one := make([]byte, 1)
 		for {
 			n, err := in.Read(one)
 			if n == 1 && one[0] == stopByte {
-				h.asks <- askStop
+				h.requests <- stopRequested
 			}
 			if err != nil {
-				h.asks <- askAlone
+				h.requests <- callerGone
 				return
 			}
 		}
@@ -81,7 +81,7 @@ func (h *shim) hear(in io.Reader) {
 	signal.Notify(told, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	go func() {
 		for range told {
-			h.asks <- askStop
+			h.requests <- stopRequested
 		}
 	}()
 }
@@ -102,9 +102,9 @@ func (h *shim) run() Ended {
 	io, err := openStreams(h.spec, log)
 	if err != nil {
 		log.end()
-		return h.fail(e, &fault{Resources, err.Error()})
+		return h.fail(e, &Fault{Resources, err.Error()})
 	}
-	c, err := launch(path, h.spec, io.theirs())
+	c, err := launch(path, h.spec, io.commandFiles())
 	io.started(err == nil)
 	if err != nil {
 		log.end()
@@ -121,9 +121,9 @@ func (h *shim) run() Ended {
 
 func (h *shim) fail(e Ended, err error) Ended {
 	e.Fault, e.Problem = Other, err.Error()
-	var f *fault
+	var f *Fault
 	if errors.As(err, &f) {
-		e.Fault = f.kind
+		e.Fault = f.Kind
 	}
 	e.End = h.now()
 	return e
@@ -152,14 +152,14 @@ func (h *shim) follow(c *child, e *Ended) {
 	select {
 	case how := <-c.exited:
 		e.Code, e.Signal = how.code, how.signal
-		if !how.alone {
+		if !how.noDescendants {
 			e.Survivors, e.Unended = c.end(h.spec.Mark, h.spec.Grace)
 		}
 		return
 	case <-limit:
 		e.TimedOut = true
-	case a := <-h.asks:
-		e.Stopped, h.alone = a == askStop, a == askAlone
+	case a := <-h.requests:
+		e.Stopped, h.orphaned = a == stopRequested, a == callerGone
 	}
 	_, e.Unended = c.end(h.spec.Mark, h.spec.Grace)
 	select {
@@ -176,7 +176,7 @@ type streams struct {
 	stdin              []byte
 	stdout, stderr     *excerpt
 	log                *logFile
-	poured             sync.WaitGroup
+	readers            sync.WaitGroup
 }
 
 func openStreams(s *Spec, log *logFile) (*streams, error) {
@@ -196,11 +196,11 @@ func openStreams(s *Spec, log *logFile) (*streams, error) {
 	return st, nil
 }
 
-func (st *streams) theirs() []*os.File { return []*os.File{st.in, st.out, st.err} }
+func (st *streams) commandFiles() []*os.File { return []*os.File{st.in, st.out, st.err} }
 
 // started closes the command's ends, and starts to feed and to read.
 func (st *streams) started(ok bool) {
-	closeAll(st.theirs()...)
+	closeAll(st.commandFiles()...)
 	if !ok {
 		closeAll(st.feed, st.read, st.readEr)
 		return
@@ -211,8 +211,8 @@ func (st *streams) started(ok bool) {
 			st.feed.Close()
 		}()
 	}
-	st.poured.Go(func() { pour(st.read, st.stdout, st.log) })
-	st.poured.Go(func() { pour(st.readEr, st.stderr, st.log) })
+	st.readers.Go(func() { copyStream(st.read, st.stdout, st.log) })
+	st.readers.Go(func() { copyStream(st.readEr, st.stderr, st.log) })
 }
 
 func closeAll(files ...*os.File) {
@@ -223,12 +223,12 @@ func closeAll(files ...*os.File) {
 	}
 }
 
-// pour reads a stream to its end and keeps an excerpt.
-func pour(from *os.File, to *excerpt, log *logFile) {
+// copyStream reads a stream to its end and keeps an excerpt.
+func copyStream(from *os.File, to *excerpt, log *logFile) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
-		to.add(buf[:n])
+		to.Write(buf[:n])
 		log.add(buf[:n])
 		if err != nil {
 			return
@@ -240,7 +240,7 @@ func pour(from *os.File, to *excerpt, log *logFile) {
 func (st *streams) end() (stdout, stderr Output) {
 	done := make(chan struct{})
 	go func() {
-		st.poured.Wait()
+		st.readers.Wait()
 		close(done)
 	}()
 	select {

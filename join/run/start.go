@@ -17,33 +17,33 @@ import (
 // shimCommand is the hidden steward command that calls Shim.
 const shimCommand = "run-task"
 
-// lateBy is how far a shim may exceed its limits before it counts as broken: EndTree's own wait after the kill, and a
+// reportSlack is how far a shim may exceed its limits before it counts as broken: EndTree's own wait after the kill, and a
 // reserve for a loaded machine.
-const lateBy = 30 * time.Second
+const reportSlack = 30 * time.Second
 
 // Running is a running command.
 type Running struct {
-	spec Spec // without Stdin
-	cmd  *exec.Cmd
-	id   proc.Identity
-	errs excerpt // the shim's own error output
-	// patience is how long after Limit or Stop a shim may take to report.
-	patience time.Duration
+	spec   Spec // without Stdin
+	cmd    *exec.Cmd
+	id     proc.Identity
+	stderr excerpt // the shim's own error output
+	// slack is how long after Limit or Stop a shim may take to report.
+	slack time.Duration
 
-	input io.WriteCloser
-	given chan struct{} // closed when the Spec is written
-	late  *time.Timer   // kills a shim that has not reported in time: a stopped or hanging shim would block Wait
-	stop  sync.Once
-	ended chan struct{}
-	how   Ended
-	err   error
+	input    io.WriteCloser
+	sent     chan struct{} // closed when the Spec is written
+	deadline *time.Timer   // kills a shim that has not reported in time: a stopped or hanging shim would block Wait
+	stop     sync.Once
+	ended    chan struct{}
+	outcome  Ended
+	err      error
 }
 
 // Start starts the shim (the program self with its hidden command) and through it the command. Ended tells whether the
 // command could be started. When ctx ends the run is stopped, as with Stop. The error is about an invalid Spec, or the
 // shim. The caller must call Wait.
 func Start(ctx context.Context, self string, s Spec) (*Running, error) {
-	return start(ctx, exec.Command(self, shimCommand), s, lateBy)
+	return start(ctx, exec.Command(self, shimCommand), s, reportSlack)
 }
 
 // start lets a test replace the shim and shorten the patience.
@@ -55,21 +55,21 @@ func start(ctx context.Context, shim *exec.Cmd, s Spec, patience time.Duration) 
 	if err != nil {
 		return nil, fmt.Errorf("run a command: %w", err)
 	}
-	r := &Running{spec: s, cmd: shim, patience: s.Grace + patience, errs: excerpt{keep: 8 << 10}, given: make(chan struct{}), ended: make(chan struct{})}
+	r := &Running{spec: s, cmd: shim, slack: s.Grace + patience, stderr: excerpt{keep: 8 << 10}, sent: make(chan struct{}), ended: make(chan struct{})}
 	r.spec.Stdin = nil // may be large, and text contains it
 	out, err := r.launch()
 	if err != nil {
 		return nil, fmt.Errorf("start the run's shim: %w", err)
 	}
-	go r.give(text)
+	go r.sendSpec(text)
 	go r.follow(out, context.AfterFunc(ctx, r.Stop))
 	return r, nil
 }
 
 // launch starts the shim. The shim does nothing until it has its Spec, so its identity can be read reliably.
 func (r *Running) launch() (io.Reader, error) {
-	apart(r.cmd)
-	r.cmd.Stderr = &r.errs
+	detach(r.cmd)
+	r.cmd.Stderr = &r.stderr
 	r.cmd.WaitDelay = time.Second
 	var err error
 	if r.input, err = r.cmd.StdinPipe(); err != nil {
@@ -86,16 +86,16 @@ func (r *Running) launch() (io.Reader, error) {
 		r.cmd.Process.Kill()
 		return nil, errors.Join(err, r.cmd.Wait())
 	}
-	r.late = time.AfterFunc(r.spec.Limit+r.patience, func() { r.cmd.Process.Kill() })
+	r.deadline = time.AfterFunc(r.spec.Limit+r.slack, func() { r.cmd.Process.Kill() })
 	if r.spec.Limit == 0 {
-		r.late.Stop()
+		r.deadline.Stop()
 	}
 	return out, nil
 }
 
-// give writes the Spec. It leaves the input open: the shim would take a close for the death of this process.
-func (r *Running) give(text []byte) {
-	defer close(r.given)
+// sendSpec writes the Spec. It leaves the input open: the shim would take a close for the death of this process.
+func (r *Running) sendSpec(text []byte) {
+	defer close(r.sent)
 	r.input.Write(text) // a shim that does not read it ends without a report
 }
 
@@ -106,9 +106,9 @@ func (r *Running) Shim() proc.Identity { return r.id }
 // nothing.
 func (r *Running) Stop() {
 	r.stop.Do(func() {
-		r.late.Reset(r.patience)
+		r.deadline.Reset(r.slack)
 		go func() {
-			<-r.given
+			<-r.sent
 			r.input.Write([]byte{stopByte})
 		}()
 	})
@@ -119,7 +119,7 @@ func (r *Running) Stop() {
 // valid. All callers get the same result.
 func (r *Running) Wait() (Ended, error) {
 	<-r.ended
-	return r.how, r.err
+	return r.outcome, r.err
 }
 
 func (r *Running) follow(out io.Reader, unbind func() bool) {
@@ -138,21 +138,21 @@ func (r *Running) follow(out io.Reader, unbind func() bool) {
 		ended = told.Ended
 	}
 	err := r.cmd.Wait()
-	r.late.Stop()
+	r.deadline.Stop()
 	if ended != nil {
-		r.how = *ended
+		r.outcome = *ended
 		return
 	}
-	r.how = Ended{Code: -1}
-	_, r.how.Unended, _ = proc.EndTree(context.Background(), command, r.spec.Mark, r.spec.Grace)
-	r.err = fmt.Errorf("the run's shim (process %d) ended without a report: %w", r.id.PID, r.lastWords(err))
+	r.outcome = Ended{Code: -1}
+	_, r.outcome.Unended, _ = proc.EndTree(context.Background(), command, r.spec.Mark, r.spec.Grace)
+	r.err = fmt.Errorf("the run's shim (process %d) ended without a report: %w", r.id.PID, r.withStderr(err))
 }
 
-func (r *Running) lastWords(err error) error {
+func (r *Running) withStderr(err error) error {
 	if err == nil {
 		err = errors.New("exit status 0")
 	}
-	if words := strings.TrimSpace(r.errs.output().Text); words != "" {
+	if words := strings.TrimSpace(r.stderr.output().Text); words != "" {
 		return fmt.Errorf("%w: %s", err, words)
 	}
 	return err

@@ -34,7 +34,7 @@ type report struct {
 
 func (s *Spec) encode() ([]byte, error) {
 	w := wireSpec{
-		Argv: toBytes(s.Argv), Env: toBytes(s.Env), Write: toBytes(s.Write),
+		Argv: convert[[]byte](s.Argv), Env: convert[[]byte](s.Env), Write: convert[[]byte](s.Write),
 		Dir: []byte(s.Dir), Log: []byte(s.Log), Mark: []byte(s.Mark),
 		Stdin: s.Stdin, HasStdin: s.Stdin != nil, Confine: s.Write != nil,
 		Limit: s.Limit, Grace: s.Grace, Keep: s.Keep,
@@ -58,30 +58,22 @@ func decodeSpec(in io.Reader) (Spec, io.Reader, error) {
 		return Spec{}, nil, fmt.Errorf("read what to run: %w", err)
 	}
 	s := Spec{
-		Argv: toStrings(w.Argv), Env: toStrings(w.Env), Dir: string(w.Dir), Log: string(w.Log), Mark: string(w.Mark),
+		Argv: convert[string](w.Argv), Env: convert[string](w.Env), Dir: string(w.Dir), Log: string(w.Log), Mark: string(w.Mark),
 		Limit: w.Limit, Grace: w.Grace, Keep: w.Keep,
 	}
 	if w.HasStdin {
 		s.Stdin = append([]byte{}, w.Stdin...)
 	}
 	if w.Confine {
-		s.Write = toStrings(w.Write)
+		s.Write = convert[string](w.Write)
 	}
 	return s, io.MultiReader(d.Buffered(), in), s.check()
 }
 
-func toBytes(from []string) [][]byte {
-	to := make([][]byte, len(from))
-	for i, s := range from {
-		to[i] = []byte(s)
-	}
-	return to
-}
-
-func toStrings(from [][]byte) []string {
-	to := make([]string, len(from))
-	for i, b := range from {
-		to[i] = string(b)
+func convert[To, From ~string | ~[]byte](from []From) []To {
+	to := make([]To, len(from))
+	for i, v := range from {
+		to[i] = To(v)
 	}
 	return to
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -86,9 +85,7 @@ func (p *problems) header(r agentstatus.Request) {
 	if !slices.Contains([]string{"critical", "high", "medium", "low"}, r.Priority) {
 		p.add("priority", "is %q; use critical, high, medium or low", r.Priority)
 	}
-	if !(r.Timeout > 0 && r.Timeout <= MaxTimeout.Seconds()) {
-		p.add("timeout_seconds", "is %s; use more than 0 and at most %v", plain(r.Timeout), MaxTimeout.Seconds())
-	}
+	p.seconds("timeout_seconds", r.Timeout)
 	if t := r.Throttle; t != nil && !(*t >= 0 && *t <= 1) {
 		p.add("throttle_capacity", "is %v; use a share from 0 to 1", *t)
 	}
@@ -109,37 +106,103 @@ func (p *problems) header(r agentstatus.Request) {
 func (p *problems) payload(r agentstatus.Request) {
 	for field, names := range map[string][]string{"payload.files_to_modify": r.Payload.Modify,
 		"payload.files_to_read": r.Payload.Read, "payload.expected_artifacts": r.Payload.Artifacts} {
-		for i, name := range names {
-			p.place(fmt.Sprintf("%s[%d]", field, i), name)
+		p.paths(field, names)
+	}
+	for _, own := range slices.Concat(ownFields[r.Type], []ownField{{"dry_run", "true or false", false, as(anyBool)}}) {
+		field := "payload.parameters." + own.key
+		value, there := r.Payload.Parameters[own.key]
+		raw, err := json.Marshal(value)
+		switch {
+		case !there && own.required:
+			p.add(field, "is missing; use %s", own.want)
+		case there && (err != nil || string(raw) == "null" || !own.check(p, field, raw)):
+			p.add(field, "must be %s", own.want)
 		}
 	}
-	g := given{problems: p, values: r.Payload.Parameters}
-	switch r.Type {
-	case Execute:
-		g.place("script_path", true)
-		g.texts("args")
-		g.place("working_directory", false)
-		g.boolean("capture_output")
-		g.seconds("timeout_seconds")
-	case Research:
-		g.text("query", true)
-		g.places("search_paths")
-		g.text("depth", false)
-		g.text("output_format", false)
-	case Validate:
-		g.word("validation_type", "preflight", "lint", "test", "security")
-		g.places("target_files")
-		g.boolean("strict_mode")
-	case Deploy:
-		g.text("service_name", true)
-		g.text("environment", true)
-		g.text("gcp_project", false)
-		g.text("region", false)
-	}
-	g.boolean("dry_run")
 }
 
-func (p *problems) place(field, name string) {
+// ownField is a field of payload.parameters that belongs to one type of request. check is false for a value of another
+// type than is wanted; it adds every other problem itself.
+type ownField struct {
+	key, want string
+	required  bool
+	check     func(p *problems, field string, raw []byte) bool
+}
+
+const wantPath, wantPaths = "an absolute path", "a list of absolute paths"
+
+var ownFields = map[string][]ownField{
+	Execute: {
+		{"script_path", wantPath, true, as((*problems).path)},
+		{"args", "a list of texts", false, as(anyTexts)},
+		{"working_directory", wantPath, false, as((*problems).path)},
+		{"capture_output", "true or false", false, as(anyBool)},
+		{"timeout_seconds", "a number of seconds", false, as((*problems).seconds)},
+	},
+	Research: {
+		{"query", "text", true, as((*problems).text)},
+		{"search_paths", wantPaths, false, as((*problems).paths)},
+		{"depth", "text", false, as((*problems).text)},
+		{"output_format", "text", false, as((*problems).text)},
+	},
+	Validate: {
+		{"validation_type", "one of " + validations, true, as((*problems).validation)},
+		{"target_files", wantPaths, false, as((*problems).paths)},
+		{"strict_mode", "true or false", false, as(anyBool)},
+	},
+	Deploy: {
+		{"service_name", "text", true, as((*problems).text)},
+		{"environment", "text", true, as((*problems).text)},
+		{"gcp_project", "text", false, as((*problems).text)},
+		{"region", "text", false, as((*problems).text)},
+	},
+}
+
+// as decodes a field as type T for its check.
+func as[T any](check func(p *problems, field string, v T)) func(*problems, string, []byte) bool {
+	return func(p *problems, field string, raw []byte) bool {
+		var v T
+		if json.Unmarshal(raw, &v) != nil {
+			return false
+		}
+		check(p, field, v)
+		return true
+	}
+}
+
+func anyBool(*problems, string, bool)      {}
+func anyTexts(*problems, string, []string) {}
+
+func (p *problems) text(field, v string) {
+	if strings.TrimSpace(v) == "" {
+		p.add(field, "is empty")
+	}
+}
+
+const validations = "preflight, lint, test, security"
+
+func (p *problems) validation(field, v string) {
+	if !slices.Contains(strings.Split(validations, ", "), v) {
+		p.add(field, "is %q; use one of %s", short(v), validations)
+	}
+}
+
+func (p *problems) seconds(field string, v float64) {
+	if !(v > 0 && v <= MaxTimeout.Seconds()) {
+		p.add(field, "is %s; use more than 0 and at most %v", plain(v), MaxTimeout.Seconds())
+	}
+}
+
+// plain formats a number without an exponent.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+func (p *problems) paths(field string, list []string) {
+	for i, name := range list {
+		p.path(fmt.Sprintf("%s[%d]", field, i), name)
+	}
+}
+
+func (p *problems) path(field, name string) {
 	switch {
 	case name == "":
 		p.add(field, "is empty; use a path")
@@ -150,75 +213,13 @@ func (p *problems) place(field, name string) {
 	}
 }
 
-// given are the payload's parameters being checked.
-type given struct {
-	*problems
-	values map[string]any
-}
-
-// get reads a parameter as type T; ok is false when it is missing or of another type.
-func get[T any](g given, key, want string, required bool) (v T, ok bool) {
-	value, there := g.values[key]
-	raw, err := json.Marshal(value)
-	field := "payload.parameters." + key
-	switch {
-	case !there && required:
-		g.add(field, "is missing; use %s", want)
-	case !there:
-	case err != nil || string(raw) == "null" || json.Unmarshal(raw, &v) != nil:
-		g.add(field, "must be %s", want)
-	default:
-		return v, true
-	}
-	return v, false
-}
-
-func (g given) text(key string, required bool) {
-	if v, ok := get[string](g, key, "text", required); ok && strings.TrimSpace(v) == "" {
-		g.add("payload.parameters."+key, "is empty")
-	}
-}
-
-func (g given) word(key string, set ...string) {
-	want := "one of " + strings.Join(set, ", ")
-	if v, ok := get[string](g, key, want, true); ok && !slices.Contains(set, v) {
-		g.add("payload.parameters."+key, "is %q; use %s", short(v), want)
-	}
-}
-
-func (g given) boolean(key string) { get[bool](g, key, "true or false", false) }
-
-func (g given) texts(key string) { get[[]string](g, key, "a list of texts", false) }
-
-func (g given) seconds(key string) {
-	if v, ok := get[float64](g, key, "a number of seconds", false); ok && !(v > 0 && v <= MaxTimeout.Seconds()) {
-		g.add("payload.parameters."+key, "is %s; use more than 0 and at most %v", plain(v), MaxTimeout.Seconds())
-	}
-}
-
-// plain formats a number without an exponent.
-func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-
-func (g given) place(key string, required bool) {
-	if v, ok := get[string](g, key, "an absolute path", required); ok {
-		g.problems.place("payload.parameters."+key, v)
-	}
-}
-
-func (g given) places(key string) {
-	list, _ := get[[]string](g, key, "a list of absolute paths", false)
-	for i, name := range list {
-		g.problems.place(fmt.Sprintf("payload.parameters.%s[%d]", key, i), name)
-	}
-}
-
 // characters refuses NUL and other control characters anywhere in the document, because no reader can use them. Line
 // breaks and tabs are allowed.
 func (p *problems) characters(doc []byte) {
 	d := json.NewDecoder(bytes.NewReader(doc))
 	for {
 		t, err := d.Token()
-		if errors.Is(err, io.EOF) || err != nil {
+		if err != nil {
 			return
 		}
 		s, ok := t.(string)

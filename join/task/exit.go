@@ -2,6 +2,7 @@ package task
 
 import (
 	"math"
+	"slices"
 
 	"github.com/livhana/steward/protocol/agentstatus"
 )
@@ -24,21 +25,12 @@ func ExitCode(d agentstatus.Detail) int {
 		return ExitCancelled
 	case r == nil || d.Buried:
 		return ExitFailed
-	case r.Status == "timeout" || hasCode(r, "TIMEOUT"):
+	case r.Status == "timeout" || slices.ContainsFunc(r.Errors, func(e agentstatus.TaskError) bool { return e.Code == "TIMEOUT" }):
 		return ExitTimeout
 	case r.Status == "failed":
 		return ownCode(r.Body.Metrics["exit_code"])
 	}
 	return ExitFailed
-}
-
-func hasCode(r *agentstatus.Result, code string) bool {
-	for _, e := range r.Errors {
-		if e.Code == code {
-			return true
-		}
-	}
-	return false
 }
 
 // ownCode converts a metric to an exit code: an integer from 1 to 255, else 1.

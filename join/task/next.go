@@ -31,10 +31,10 @@ func ParseNext(text string) (id string, n int, err error) {
 // with that number, ErrNeedsHuman when the action requires a decision and approved is false.
 func Next(d agentstatus.Detail, n int, approved bool) (agentstatus.NextAction, error) {
 	if d.Result == nil {
-		return agentstatus.NextAction{}, noResult{}
+		return agentstatus.NextAction{}, noTask("it has no result yet")
 	}
 	if n > len(d.Result.Next) {
-		return agentstatus.NextAction{}, fmt.Errorf("its result has %d next actions: %w of number %d", len(d.Result.Next), errNone, n)
+		return agentstatus.NextAction{}, noTask(fmt.Sprintf("its result has %d next actions: there is none of number %d", len(d.Result.Next), n))
 	}
 	next := d.Result.Next[n-1]
 	if next.Human && !approved {
@@ -43,13 +43,11 @@ func Next(d agentstatus.Detail, n int, approved bool) (agentstatus.NextAction, e
 	return next, nil
 }
 
-// errNone reads "there is none" and matches agentstatus.ErrNoTask.
-var errNone = noneError{}
+// noTask is an error with its own words that matches agentstatus.ErrNoTask.
+type noTask string
 
-type noneError struct{}
-
-func (noneError) Error() string        { return "there is none" }
-func (noneError) Is(target error) bool { return target == agentstatus.ErrNoTask }
+func (e noTask) Error() string      { return string(e) }
+func (noTask) Is(target error) bool { return target == agentstatus.ErrNoTask }
 
 // Follow fills the empty fields of an order from a next action of a task's result. Fields that are set stay.
 func (o *Order) Follow(d agentstatus.Detail, next agentstatus.NextAction) {
@@ -91,10 +89,3 @@ func Quote(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
-
-// noResult is the error of Next for a task without a result yet. It matches agentstatus.ErrNoTask.
-type noResult struct{}
-
-func (noResult) Error() string { return "it has no result yet" }
-
-func (noResult) Is(target error) bool { return target == agentstatus.ErrNoTask }

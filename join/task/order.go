@@ -41,31 +41,50 @@ type Order struct {
 	Throttle *float64 // nil: the agent's configured threshold
 	Blocking bool
 	Progress time.Duration // 0: no progress reports
+	After    []string
+	agentstatus.RequestContext
 
-	Directive, Session string
-	Voice              bool
-	Related            []string
-	Modify, Read       []string
-	Artifacts          []string
-	Parameters         map[string]any // override the type's own fields
-	Payload            []byte         // a payload object; other fields override it
-	DryRun             bool
-	After              []string
+	Modify, Read, Artifacts []string
+	Parameters              map[string]any // override the type's own fields
+	Payload                 []byte         // a payload object; other fields override it
+	DryRun                  bool
 
-	Command   []string // execute: script and arguments
+	// Own are the fields of the order's type.
+	Own
+}
+
+// Own are the fields that belong to a single type. Of these, only the fields of the order's type are used.
+type Own struct {
+	Program
+	Question
+	Validation
+	Deployment
+}
+
+// Program is what a task of the type execute runs.
+type Program struct {
+	Command   []string // script and arguments
 	Cwd       string
 	NoCapture bool
+}
 
-	Query       string // research
-	SearchPaths []string
-	Depth       string
-	Format      string
+// Question is what a task of the type research asks.
+type Question struct {
+	Query         string
+	SearchPaths   []string
+	Depth, Format string
+}
 
-	Check  string // validate
+// Validation is what a task of the type validate checks.
+type Validation struct {
+	Check  string
 	Files  []string
 	Strict bool
+}
 
-	Service, Environment string // deploy
+// Deployment is what a task of the type deploy deploys.
+type Deployment struct {
+	Service, Environment string
 	GCPProject, Region   string
 }
 
@@ -75,11 +94,12 @@ func (o Order) Request(now time.Time) (agentstatus.Request, error) {
 	r := agentstatus.Request{
 		TaskID: o.ID, Type: o.Type, Priority: o.Priority, Source: o.From, Target: o.To, Created: now.UTC(),
 		Timeout: o.Timeout.Seconds(), Throttle: o.Throttle,
-		Context: agentstatus.RequestContext{Directive: o.Directive, Session: o.Session, Voice: o.Voice, Related: list(o.Related)},
+		Context: o.RequestContext,
 		Payload: o.payload(&p),
 		Coordination: agentstatus.RequestCoordination{Blocking: o.Blocking, Progress: o.Progress > 0,
 			Every: o.every().Seconds(), After: o.After},
 	}
+	r.Context.Related = list(o.Related)
 	if r.TaskID == "" {
 		r.TaskID = agentstatus.NewTaskID()
 	}
@@ -104,7 +124,7 @@ func list(items []string) []string { return append([]string{}, items...) }
 func (o Order) payload(p *problems) agentstatus.RequestPayload {
 	base := agentstatus.RequestPayload{TaskType: o.Type, Parameters: map[string]any{}}
 	if o.Payload != nil {
-		base = o.given(p)
+		base = o.readPayload(p)
 	}
 	base.Modify = append(list(base.Modify), o.paths(o.Modify)...)
 	base.Read = append(list(base.Read), o.paths(o.Read)...)
@@ -117,8 +137,8 @@ func (o Order) payload(p *problems) agentstatus.RequestPayload {
 	return base
 }
 
-// given reads the payload document, which may be the whole payload or only the parameters.
-func (o Order) given(p *problems) agentstatus.RequestPayload {
+// readPayload reads the payload document, which may be the whole payload or only the parameters.
+func (o Order) readPayload(p *problems) agentstatus.RequestPayload {
 	base := agentstatus.RequestPayload{TaskType: o.Type, Parameters: map[string]any{}}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(o.Payload, &keys); err != nil || keys == nil {
@@ -131,20 +151,14 @@ func (o Order) given(p *problems) agentstatus.RequestPayload {
 		}
 		return base
 	}
+	known := map[string]any{"task_type": &base.TaskType, "files_to_modify": &base.Modify, "files_to_read": &base.Read, "expected_artifacts": &base.Artifacts}
 	for key, value := range keys {
 		var err error
-		switch key {
-		case "task_type":
-			err = json.Unmarshal(value, &base.TaskType)
-		case "parameters":
+		if key == "parameters" {
 			base.Parameters, err = Parameters(value)
-		case "files_to_modify":
-			err = json.Unmarshal(value, &base.Modify)
-		case "files_to_read":
-			err = json.Unmarshal(value, &base.Read)
-		case "expected_artifacts":
-			err = json.Unmarshal(value, &base.Artifacts)
-		default:
+		} else if into := known[key]; into != nil {
+			err = json.Unmarshal(value, into)
+		} else {
 			p.add("payload."+key, "is no field of the protocol; what is the task's own belongs into payload.parameters")
 		}
 		if err != nil {
@@ -277,8 +291,8 @@ func Parameter(pair string) (key string, value any, err error) {
 	return key, text, nil
 }
 
-// own lists the flags that belong to a single type.
-var own = map[string][]string{
+// ownFlags lists the flags that belong to a single type.
+var ownFlags = map[string][]string{
 	Execute:  {"script", "arg", "cwd", "no-capture"},
 	Research: {"query", "search-path", "depth", "format"},
 	Validate: {"check", "file", "strict"},
@@ -295,7 +309,7 @@ func Strangers(kind string) []Flag {
 		if other == kind {
 			continue
 		}
-		for _, name := range own[other] {
+		for _, name := range ownFlags[other] {
 			all = append(all, Flag{name, other})
 		}
 	}

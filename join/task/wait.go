@@ -66,10 +66,10 @@ type News struct {
 }
 
 const (
-	settle    = 10 * time.Second // the longest that a daemon may take to decide about a retry
-	margin    = 10 * time.Second // for an executor to write the result of its own timeout
-	tolerance = 3 * time.Second  // while files are being moved, a task may seem to be gone
-	enquire   = 5 * time.Second  // between checks of the agent (protocol 000, Task Monitoring)
+	decideTime    = 10 * time.Second // the longest that a daemon may take to decide about a retry
+	margin        = 10 * time.Second // for an executor to write the result of its own timeout
+	tolerance     = 3 * time.Second  // while files are being moved, a task may seem to be gone
+	agentInterval = 5 * time.Second  // between checks of the agent (protocol 000, Task Monitoring)
 )
 
 // Patience is how long to wait for one run of a task: its timeout (300 s when it names none, 3600 s at most) plus a
@@ -98,7 +98,7 @@ type resultWatch struct {
 func (w *Waiter) Run(ctx context.Context) (agentstatus.Detail, error) {
 	v := &resultWatch{Waiter: w, begun: w.Now()}
 	for {
-		over, err := v.look(ctx)
+		over, err := v.scan(ctx)
 		if over || err != nil {
 			return v.last, err
 		}
@@ -111,7 +111,7 @@ func (w *Waiter) Run(ctx context.Context) (agentstatus.Detail, error) {
 	}
 }
 
-func (v *resultWatch) look(ctx context.Context) (over bool, err error) {
+func (v *resultWatch) scan(ctx context.Context) (over bool, err error) {
 	now := v.Now()
 	d, err := v.Look(ctx)
 	if err != nil {
@@ -124,14 +124,14 @@ func (v *resultWatch) look(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 	v.seen = now
-	v.tell(d, now)
+	v.report(d, now)
 	if d.State == StateEnded {
 		if v.isOver(ctx, d, now) {
 			return true, nil
 		}
 	} else {
 		v.ended = time.Time{}
-		if err := v.enquire(ctx, d, now); err != nil {
+		if err := v.checkAgent(ctx, d, now); err != nil {
 			return false, err
 		}
 	}
@@ -184,7 +184,7 @@ func (v *resultWatch) isOver(ctx context.Context, d agentstatus.Detail, now time
 	// A client's own `deferred` is not an end, and a recorded retry is about to remove the result. Both count as the
 	// end only if settle has passed and Decided confirms that nothing will retry.
 	last := d.Final && (d.Result == nil || d.Result.Status != "deferred")
-	late := now.Sub(v.ended) >= settle
+	late := now.Sub(v.ended) >= decideTime
 	return last && late || (last || late) && v.Decided(ctx, d)
 }
 
@@ -199,10 +199,10 @@ func (v *resultWatch) isLate(d agentstatus.Detail, now time.Time) bool {
 	return d.State != StateHeld && d.State != StateEnded && now.Sub(v.since) >= Patience(d.Request)
 }
 
-// enquire warns once when the task's agent cannot do the task. If the agent reports that it is in error, enquire
+// checkAgent warns once when the task's agent cannot do the task. If the agent reports that it is in error, enquire
 // returns an *AgentError.
-func (v *resultWatch) enquire(ctx context.Context, d agentstatus.Detail, now time.Time) error {
-	if v.Trouble == nil || !v.asked.IsZero() && now.Sub(v.asked) < enquire {
+func (v *resultWatch) checkAgent(ctx context.Context, d agentstatus.Detail, now time.Time) error {
+	if v.Trouble == nil || !v.asked.IsZero() && now.Sub(v.asked) < agentInterval {
 		return nil
 	}
 	v.asked = now
@@ -217,8 +217,8 @@ func (v *resultWatch) enquire(ctx context.Context, d agentstatus.Detail, now tim
 	return nil
 }
 
-// tell reports what has changed, a line for each change.
-func (v *resultWatch) tell(d agentstatus.Detail, now time.Time) {
+// report reports what has changed, a line for each change.
+func (v *resultWatch) report(d agentstatus.Detail, now time.Time) {
 	phase := phaseOf(d)
 	news := failedRuns(v.last, d)
 	if phase != v.phase {

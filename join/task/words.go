@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,7 +80,7 @@ type Fact struct{ Name, Text string }
 func Facts(d agentstatus.Detail, now time.Time) []Fact {
 	var f facts
 	f.request(d.Request)
-	f.way(d, now)
+	f.history(d, now)
 	f.claim(d.Claim, now)
 	if p := d.Progress; p != nil {
 		text := fmt.Sprintf("%.0f %%", within(p.Percent))
@@ -125,7 +126,7 @@ func (f *facts) request(r *agentstatus.Request) {
 	f.add("to modify", plainList(r.Payload.Modify))
 	f.add("to read", plainList(r.Payload.Read))
 	f.add("expected", plainList(r.Payload.Artifacts))
-	for _, key := range sortedKeys(r.Payload.Parameters) {
+	for _, key := range slices.Sorted(maps.Keys(r.Payload.Parameters)) {
 		raw, err := json.Marshal(r.Payload.Parameters[key])
 		if err == nil {
 			f.add("  "+Plain(key), short(Plain(string(raw))))
@@ -162,7 +163,7 @@ func What(r *agentstatus.Request) string {
 	return strings.TrimSpace(what)
 }
 
-func (f *facts) way(d agentstatus.Detail, now time.Time) {
+func (f *facts) history(d agentstatus.Detail, now time.Time) {
 	for _, k := range d.Attempts {
 		text := fmt.Sprintf("%d: %s, then %s", k.N, Plain(k.Code), Plain(k.Action))
 		if k.Rule != "" {
@@ -217,20 +218,11 @@ func (f *facts) result(r *agentstatus.Result, now time.Time) {
 		text += ", " + ago(r.Completed, now)
 	}
 	f.add("result", text)
-	for _, key := range sortedKeys(r.Body.Metrics) {
+	for _, key := range slices.Sorted(maps.Keys(r.Body.Metrics)) {
 		if raw, err := json.Marshal(r.Body.Metrics[key]); err == nil {
 			f.add("  "+Plain(key), short(Plain(string(raw))))
 		}
 	}
-}
-
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func plainList(items []string) string {

@@ -97,7 +97,8 @@ func TestNextActions(t *testing.T) {
 	if o.Directive != next.Action || o.Query != next.Action || o.Priority != "high" || len(o.Related) != 1 || o.Related[0] != id1 {
 		t.Errorf("the order is %+v", o)
 	}
-	o = task.Order{Type: task.Research, Priority: "critical", Directive: "mine", Query: "my question"}
+	o = task.Order{Type: task.Research, Priority: "critical"}
+	o.Directive, o.Query = "mine", "my question"
 	o.Follow(d, next)
 	if o.Directive != "mine" || o.Query != "my question" || o.Priority != "critical" {
 		t.Errorf("what was said is lost: %+v", o)

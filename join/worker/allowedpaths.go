@@ -18,14 +18,14 @@ type allowedPaths struct {
 	roots   []string // with all links resolved
 }
 
-func newGround(project string, paths []string) allowedPaths {
-	g := allowedPaths{project: project}
+func allow(project string, paths []string) allowedPaths {
+	a := allowedPaths{project: project}
 	for _, dir := range append([]string{project}, paths...) {
 		if real, err := resolve(filepath.Clean(dir)); err == nil {
-			g.roots = append(g.roots, real)
+			a.roots = append(a.roots, real)
 		}
 	}
-	return g
+	return a
 }
 
 // The longest path and the longest file name that systems accept, in bytes.
@@ -36,20 +36,20 @@ const (
 
 // locate returns the absolute path that a request means. Relative paths are relative to the project; ~ is an ordinary
 // file name. The error says why the path is not allowed.
-func (g allowedPaths) locate(path string) (string, error) {
-	if err := sane(path); err != nil {
+func (a allowedPaths) locate(path string) (string, error) {
+	if err := checkPath(path); err != nil {
 		return "", err
 	}
 	abs := path
 	if !filepath.IsAbs(abs) {
-		abs = filepath.Join(g.project, abs)
+		abs = filepath.Join(a.project, abs)
 	}
 	abs = filepath.Clean(abs)
 	real, err := resolve(abs)
 	if err != nil {
 		return abs, err
 	}
-	if !g.holds(real) {
+	if !a.contains(real) {
 		if real != abs {
 			return abs, fmt.Errorf("leads to %s, out of the project and of [worker] paths", line(real, 200))
 		}
@@ -58,8 +58,8 @@ func (g allowedPaths) locate(path string) (string, error) {
 	return abs, nil
 }
 
-// sane refuses paths that no legitimate request contains.
-func sane(path string) error {
+// checkPath refuses paths that no legitimate request contains.
+func checkPath(path string) error {
 	switch {
 	case path == "":
 		return errors.New("is empty")
@@ -86,21 +86,21 @@ func resolve(abs string) (string, error) {
 	case err == nil:
 		return real, nil
 	case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR):
-		return "", fmt.Errorf("cannot be followed: %w", bare(err))
+		return "", fmt.Errorf("cannot be followed: %w", withoutPath(err))
 	}
 	if _, err := os.Readlink(abs); err == nil {
 		return "", errors.New("is a link that leads nowhere")
 	}
 	parent := filepath.Dir(abs)
 	if parent == abs {
-		return "", fmt.Errorf("cannot be followed: %w", bare(err))
+		return "", fmt.Errorf("cannot be followed: %w", withoutPath(err))
 	}
 	real, err = resolve(parent)
 	return filepath.Join(real, filepath.Base(abs)), err
 }
 
-// bare strips the path from an error whose message already names the path.
-func bare(err error) error {
+// withoutPath strips the path from an error whose message already names the path.
+func withoutPath(err error) error {
 	var at *fs.PathError
 	if errors.As(err, &at) {
 		return at.Err
@@ -108,9 +108,9 @@ func bare(err error) error {
 	return err
 }
 
-// holds reports whether a resolved path is in an allowed folder.
-func (g allowedPaths) holds(real string) bool {
-	for _, root := range g.roots {
+// contains reports whether a resolved path is in an allowed folder.
+func (a allowedPaths) contains(real string) bool {
+	for _, root := range a.roots {
 		if rel, err := filepath.Rel(root, real); err == nil && filepath.IsLocal(rel) {
 			return true
 		}
@@ -118,15 +118,15 @@ func (g allowedPaths) holds(real string) bool {
 	return false
 }
 
-// owns is holds for an unresolved path; a path that cannot be resolved is not allowed.
-func (g allowedPaths) owns(abs string) bool {
+// allows is contains for an unresolved path; a path that cannot be resolved is not allowed.
+func (a allowedPaths) allows(abs string) bool {
 	real, err := resolve(filepath.Clean(abs))
-	return err == nil && g.holds(real)
+	return err == nil && a.contains(real)
 }
 
 // short returns a path relative to the project, if it is in the project.
-func (g allowedPaths) short(abs string) string {
-	if rel, err := filepath.Rel(g.project, abs); err == nil && filepath.IsLocal(rel) {
+func (a allowedPaths) short(abs string) string {
+	if rel, err := filepath.Rel(a.project, abs); err == nil && filepath.IsLocal(rel) {
 		return rel
 	}
 	return abs

@@ -16,18 +16,18 @@ func (w *Worker) beat(now time.Time) {
 		return
 	}
 	w.beatAt = now.Add(w.o.Beat)
-	w.heed()
+	w.stopRevoked()
 	free := w.free()
-	b := agentstatus.Beat{Status: "idle", Uptime: now.Sub(w.started), Free: &free, LastError: w.trouble, DiskFull: w.diskFull}
+	b := agentstatus.Beat{Status: "idle", Uptime: now.Sub(w.started), Free: &free, LastError: w.lastError, DiskFull: w.diskFull}
 	if len(w.jobs) > 0 {
 		b.Status = "busy"
 	}
 	if err := w.o.Client.Beat(w.o.Agent, b, now); err != nil {
-		w.once("beat", "beat: "+err.Error())
+		w.log.once("beat", "beat: "+err.Error())
 		w.diskFull = w.diskFull || outOfSpace(err)
 		return
 	}
-	w.calm("beat")
+	w.log.settled("beat")
 }
 
 // free is the worker's own capacity (protocol 000: current_capacity); the load of the machine is not its concern. Even
@@ -38,17 +38,17 @@ func (w *Worker) free() float64 {
 	return math.Round((1-used)*1000) / 1000
 }
 
-// heed stops the jobs whose task was cancelled or whose claim is gone.
-func (w *Worker) heed() {
+// stopRevoked stops the jobs whose task was cancelled or whose claim is gone.
+func (w *Worker) stopRevoked() {
 	for _, j := range w.jobs {
 		if j.result != nil || j.halted() != haltNone {
 			continue
 		}
 		if w.o.Client.Cancelled(j.task.TaskID) {
-			w.say("task %s: cancelled; %s is stopped", j.name, j.plan.name)
+			w.log.say("task %s: cancelled; %s is stopped", j.name, j.plan.name)
 			j.halt(haltCancelled)
 		} else if !w.o.Client.Holds(j.task.TaskID, j.mark) {
-			w.say("task %s: its claim is gone, so somebody else may run it; %s is stopped", j.name, j.plan.name)
+			w.log.say("task %s: its claim is gone, so somebody else may run it; %s is stopped", j.name, j.plan.name)
 			j.halt(haltDisowned)
 		}
 	}
@@ -64,82 +64,81 @@ func (w *Worker) report(ctx context.Context, now time.Time) {
 		if s := j.task.Coordination.Every; s > 0 {
 			every = max(duration(s), time.Second)
 		}
-		first := j.said.Step == ""
 		j.reportAt = now.Add(every)
-		p, wait := w.progress(ctx, j, first, every, now)
-		if wait > 0 {
-			j.reportAt = now.Add(wait)
-			continue
-		}
-		if err := w.o.Client.Progress(ctx, j.task.TaskID, p, now); err != nil {
-			w.once("progress "+j.name, "task "+j.name+": write its progress: "+err.Error())
+		if own := w.ownProgress(ctx, j, now); own == nil {
+			// Total 1: the command is the only step.
+			j.reported = agentstatus.TaskProgress{Step: fmt.Sprintf("running %s, %s", j.plan.name, span(now.Sub(j.began))), Total: 1}
+			w.writeProgress(ctx, j, j.reported, now)
+		} else if age := now.Sub(own.At); age >= 0 && age < every && !own.At.Equal(j.reported.At) {
+			j.reportAt = now.Add(every - age) // the command has just written it
+		} else {
+			j.reported.At = now.UTC().Truncate(time.Second) // the file holds whole seconds
+			own.At = time.Time{}
+			w.writeProgress(ctx, j, *own, now)
 		}
 	}
 }
 
-// progress is the next progress of a job. The command's own last report is repeated with a new time. While that report
-// is younger than an interval, it is left alone for the time wait.
-func (w *Worker) progress(ctx context.Context, j *job, first bool, every time.Duration, now time.Time) (p agentstatus.TaskProgress, wait time.Duration) {
-	// Total 1: the command is the only step.
-	p = agentstatus.TaskProgress{Step: fmt.Sprintf("running %s, %s", j.plan.name, span(now.Sub(j.began))), Total: 1}
-	if !first {
-		d, err := w.o.Client.Task(ctx, j.task.TaskID, now)
-		ofThisRun := err == nil && d.Progress != nil && !d.Progress.At.Before(j.began.Truncate(time.Second))
-		if ofThisRun && d.Progress.Step != j.said.Step {
-			if age := now.Sub(d.Progress.At); age >= 0 && age < every && !d.Progress.At.Equal(j.said.At) {
-				return p, every - age
-			}
-			p = *d.Progress
-			j.said.At = now.UTC().Truncate(time.Second) // the file holds whole seconds
-			p.At = time.Time{}
-			return p, 0
-		}
+// ownProgress is what the command of this run itself has written last; nil for nothing.
+func (w *Worker) ownProgress(ctx context.Context, j *job, now time.Time) *agentstatus.TaskProgress {
+	if j.reported.Step == "" {
+		return nil // the file may hold the progress of an earlier run
 	}
-	j.said = p
-	return p, 0
+	d, err := w.o.Client.Task(ctx, j.task.TaskID, now)
+	if err != nil || d.Progress == nil || d.Progress.At.Before(j.began.Truncate(time.Second)) || d.Progress.Step == j.reported.Step {
+		return nil
+	}
+	p := *d.Progress
+	return &p
 }
 
-// collect ends what dead workers have left running. It concludes their tasks if no daemon does.
-func (w *Worker) collect(ctx context.Context, now time.Time) {
+func (w *Worker) writeProgress(ctx context.Context, j *job, p agentstatus.TaskProgress, now time.Time) {
+	if err := w.o.Client.Progress(ctx, j.task.TaskID, p, now); err != nil {
+		w.log.once("progress "+j.name, "task "+j.name+": write its progress: "+err.Error())
+	}
+}
+
+// collectOrphans ends what dead workers have left running. It concludes their tasks if no daemon does.
+func (w *Worker) collectOrphans(ctx context.Context, now time.Time) {
 	if w.stopping {
 		return
 	}
 	list, err := w.o.Client.Orphans(ctx, w.o.Agent, now)
 	if err != nil {
-		w.fret("look for what dead workers left", err)
+		w.failed("look for what dead workers left", err)
 		return
 	}
-	w.calm("look for what dead workers left")
+	w.log.settled("look for what dead workers left")
 	conclude := len(list) > 0 && !w.o.Supervised()
 	for _, k := range list {
-		if _, busy := w.lost[k.Task]; busy {
+		if _, busy := w.orphans[k.Task]; busy {
 			continue
 		}
-		w.lost[k.Task] = struct{}{}
-		w.chores++
-		go w.bury(ctx, k, conclude)
+		w.orphans[k.Task] = struct{}{}
+		w.orphanJobs++
+		go w.endOrphan(ctx, k, conclude)
 	}
 }
 
-// bury ends what still runs of a dead worker's task. Then it removes the claim of an ended task, or concludes the task.
-func (w *Worker) bury(ctx context.Context, k agentstatus.Claim, conclude bool) {
+// endOrphan ends what still runs of a dead worker's task. Then it removes the claim of an ended task, or concludes the task.
+func (w *Worker) endOrphan(ctx context.Context, k agentstatus.Claim, conclude bool) {
 	ended, left := 0, 0
 	if k.Mark != "" {
 		ended, left, _ = proc.EndTree(ctx, proc.Identity(k.Runner), k.Mark, w.o.Stop)
 		if left == 0 {
-			w.clearTemp(k.Mark)
+			w.runner.clearTemp(k.Mark)
 		}
 	}
 	w.events <- func() {
-		w.chores--
-		delete(w.lost, k.Task)
+		w.orphanJobs--
+		delete(w.orphans, k.Task)
 		if left > 0 {
-			w.once("orphan "+k.Task, fmt.Sprintf("task %s: its worker is gone, and %s of it cannot be ended", k.Task, plural(left, "process")))
+			w.log.once("orphan "+k.Task, fmt.Sprintf("task %s: its worker is gone, and %s of it cannot be ended", k.Task, plural(left, "process")))
 			return
 		}
 		if k.Ended {
 			if err := w.o.Client.Forget(ctx, k, w.o.Now()); err != nil {
-				w.fret("clear away a dead worker's claim", err)
+				w.failed("clear away a dead worker's claim", err)
 			}
 			return
 		}
@@ -151,8 +150,8 @@ func (w *Worker) bury(ctx context.Context, k agentstatus.Claim, conclude bool) {
 			why += fmt.Sprintf("; %d processes that were left of it were ended", ended)
 		}
 		if err := w.o.Client.Conclude(ctx, k, why, w.o.Now()); err == nil {
-			w.say("task %s: %s", k.Task, why)
-			w.look = true
+			w.log.say("task %s: %s", k.Task, why)
+			w.scanNow = true
 		}
 	}
 }

@@ -68,7 +68,7 @@ func TestAFailedValidationIsFatal(t *testing.T) {
 func judge(t *testing.T, stdout string, code int) agentstatus.Result {
 	t.Helper()
 	a := attempt{plan: plan{kind: typeResearch, name: "research", dir: "/p", capture: true, reports: true}, output: 1 << 20,
-		ended: run.Ended{Code: code, Stdout: run.Output{Text: stdout}}, ground: allowedPaths{project: "/p"}}
+		ended: run.Ended{Code: code, Stdout: run.Output{Text: stdout}}, paths: allowedPaths{project: "/p"}}
 	return a.result()
 }
 
@@ -92,7 +92,7 @@ func TestReports(t *testing.T) {
 		{"success alone", `{"result": {"success": false, "summary": "s"}}`, 0, "failed", "EXECUTION_FAILED", "s", "s"},
 		{"unknown status", `{"status": "great"}`, 0, "failed", "EXECUTION_FAILED", `status is "great"`, ""},
 		{"unknown severity", `{"status": "failed", "errors": [{"code": "X", "message": "m", "severity": "bad"}]}`, 0, "failed", "EXECUTION_FAILED", `errors[0].severity is "bad"`, ""},
-		{"errors of the wrong type", `{"errors": "none"}`, 0, "failed", "EXECUTION_FAILED", "errors is a string, not an array", ""},
+		{"errors of the wrong type", `{"errors": "none"}`, 0, "failed", "EXECUTION_FAILED", "errors must be an array, not a string", ""},
 		{"an agent's envelope", `{"type":"result","is_error":false,"result":"All is well.\nMore."}`, 0, "completed", "", "", "All is well."},
 		{"a report in an envelope", `{"type":"result","is_error":false,"result":"Text.\n{\"status\":\"blocked\",\"errors\":[{\"code\":\"B\",\"message\":\"b\",\"severity\":\"error\"}]}"}`, 0, "blocked", "B", "b", ""},
 		{"an envelope of an error", `{"type":"result","is_error":true,"result":"Claude AI usage limit reached|1761168600"}`, 1, "failed", "RATE_LIMITED", "1761168600", ""},

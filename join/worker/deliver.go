@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -37,7 +38,7 @@ func (w *Worker) conclude(j *job, r agentstatus.Result) {
 	r.Next = append([]agentstatus.NextAction{}, r.Next...)
 	fit(&r)
 	j.result, j.saveAt = &r, r.Completed
-	w.look = true
+	w.scanNow = true
 }
 
 // deliver writes the results that are due. A result that cannot be written stays, and so does its claim: no other
@@ -50,11 +51,11 @@ func (w *Worker) deliver(ctx context.Context, now time.Time) {
 		err := w.o.Client.Finish(ctx, j.task.TaskID, *j.result, now)
 		switch {
 		case err == nil:
-			w.say("task %s: %s: %s", j.name, j.result.Status, j.result.Body.Summary)
+			w.log.say("task %s: %s: %s", j.name, j.result.Status, j.result.Body.Summary)
 		case errors.Is(err, agentstatus.ErrEnded):
-			w.say("task %s: it had ended without us: %v", j.name, err)
+			w.log.say("task %s: it had ended without us: %v", j.name, err)
 		case errors.Is(err, agentstatus.ErrNoTask):
-			w.say("task %s: its request is gone, and nobody waits for the result (%s)", j.name, j.result.Status)
+			w.log.say("task %s: its request is gone, and nobody waits for the result (%s)", j.name, j.result.Status)
 		default:
 			w.unsaved(j, err, now)
 			continue
@@ -64,33 +65,28 @@ func (w *Worker) deliver(ctx context.Context, now time.Time) {
 }
 
 func (w *Worker) inHand() []*job {
-	var list []*job
-	for _, j := range w.jobs {
-		list = append(list, j)
-	}
-	slices.SortFunc(list, func(a, b *job) int {
+	return slices.SortedFunc(maps.Values(w.jobs), func(a, b *job) int {
 		return cmp.Or(a.began.Compare(b.began), cmp.Compare(a.task.TaskID, b.task.TaskID))
 	})
-	return list
 }
 
 func (w *Worker) saved(j *job, now time.Time) {
 	w.tally.Last = j.result
-	w.calm("write the result of " + j.name)
+	w.log.settled("write the result of " + j.name)
 	delete(w.jobs, j.task.TaskID)
-	w.diskFull, w.trouble, w.beatAt, w.look = false, "", now, true
+	w.diskFull, w.lastError, w.beatAt, w.scanNow = false, "", now, true
 }
 
 // unsaved postpones a result. When the worker's time to stop is up, it logs the result as lost.
 func (w *Worker) unsaved(j *job, err error, now time.Time) {
 	j.tries++
-	w.fret("write the result of "+j.name, err)
+	w.failed("write the result of "+j.name, err)
 	if j.tries == 3 && !ofMachine(err) {
 		w.conclude(j, unwritable(j, err))
 		return
 	}
 	if w.stopping && !now.Before(w.stopBy) {
-		w.say("task %s: this result could not be written and is lost: %s: %s (%v). Its claim stays, and ends as AGENT_LOST",
+		w.log.say("task %s: this result could not be written and is lost: %s: %s (%v). Its claim stays, and ends as AGENT_LOST",
 			j.name, j.result.Status, j.result.Body.Summary, err)
 		w.tally.Unsaved = append(w.tally.Unsaved, j.task.TaskID)
 		w.tally.Last = j.result
@@ -136,10 +132,10 @@ func lastHalf(text string) string {
 
 // unwritable replaces a result that cannot be written to a file.
 func unwritable(j *job, err error) agentstatus.Result {
-	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError,
-		Message: line(j.plan.name+" is over ("+j.result.Status+"), but its result cannot be written: "+err.Error(), longestMessage)}
-	return agentstatus.Result{Status: statusFailed, Seconds: j.result.Seconds, Errors: []agentstatus.TaskError{e},
-		Body: agentstatus.ResultBody{Summary: e.Message, Output: j.result.Body.Output}}
+	r := withError(statusFailed, agentstatus.TaskError{Code: codeExecution, Severity: severityError,
+		Message: line(j.plan.name+" is over ("+j.result.Status+"), but its result cannot be written: "+err.Error(), longestMessage)})
+	r.Seconds, r.Body.Output = j.result.Seconds, j.result.Body.Output
+	return r
 }
 
 func outOfSpace(err error) bool {

@@ -8,21 +8,21 @@ import (
 // usualPath is the PATH for commands of a worker that was started without one.
 const usualPath = "/usr/local/bin:/usr/bin:/bin"
 
-// ours are the variables through which a steward inside a task finds the same configuration and daemon.
-var ours = []string{"STEWARD_CONFIG", "STEWARD_SOCKET", "STEWARD_STATE_DIR"}
+// stewardVariables are the variables through which a steward inside a task finds the same configuration and daemon.
+var stewardVariables = []string{"STEWARD_CONFIG", "STEWARD_SOCKET", "STEWARD_STATE_DIR"}
 
-// temporaries are the variables that name the temporary folder: each run has its own folder.
-var temporaries = []string{"TMPDIR", "TMP", "TEMP"}
+// tempVariables are the variables that name the temporary folder: each run has its own folder.
+var tempVariables = []string{"TMPDIR", "TMP", "TEMP"}
 
-// neverOurs reports variables that a command must not inherit. Some would let it talk to the service manager as the
+// isPrivate reports variables that a command must not inherit. Some would let it talk to the service manager as the
 // worker.
-func neverOurs(name string) bool {
-	return name == "NOTIFY_SOCKET" || strings.HasPrefix(name, "WATCHDOG_") || strings.HasPrefix(name, "LISTEN_") || slices.Contains(temporaries, name)
+func isPrivate(name string) bool {
+	return name == "NOTIFY_SOCKET" || strings.HasPrefix(name, "WATCHDOG_") || strings.HasPrefix(name, "LISTEN_") || slices.Contains(tempVariables, name)
 }
 
-// leadsOut reports variables through which a confined command would find the services of the user's session. Those
+// reachesSession reports variables through which a confined command would find the services of the user's session. Those
 // write files and start programs on request, unconfined.
-func leadsOut(name string) bool {
+func reachesSession(name string) bool {
 	return name == "XDG_RUNTIME_DIR" || name == "DBUS_SESSION_BUS_ADDRESS"
 }
 
@@ -33,7 +33,8 @@ func environment(own, allowed, task []string, confined bool) []string {
 	path := false
 	for _, entry := range own {
 		name, _, ok := strings.Cut(entry, "=")
-		if !ok || name == "" || neverOurs(name) || confined && leadsOut(name) || !slices.Contains(ours, name) && (strings.HasPrefix(name, "STEWARD_") || !allows(allowed, name)) {
+		passes := slices.Contains(stewardVariables, name) || !strings.HasPrefix(name, "STEWARD_") && allows(allowed, name)
+		if !ok || name == "" || isPrivate(name) || confined && reachesSession(name) || !passes {
 			continue
 		}
 		path = path || name == "PATH"

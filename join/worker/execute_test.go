@@ -128,11 +128,11 @@ func TestErrorsByCode(t *testing.T) {
 		script, status, code, severity, message, file string
 		line                                          int
 	}{
-		{"none.sh", statusFailed, codeNotFound, severityError, "the script is not there", "none.sh", 0},
+		{"none.sh", statusFailed, codeNotFound, severityError, "none.sh does not exist", "none.sh", 0},
 		{".", statusFailed, codeExecution, severityError, "is a folder", ".", 0},
 		{"plain.sh", statusFailed, codePermission, severityError, "chmod +x", "plain.sh", 0},
 		{"noline.sh", statusFailed, codeExecution, severityError, "#!/bin/sh", "noline.sh", 1},
-		{"lost.sh", statusFailed, codeNotFound, severityError, "interpreter that is not there: /no/such/interpreter", "lost.sh", 1},
+		{"lost.sh", statusFailed, codeNotFound, severityError, `its interpreter "/no/such/interpreter" does not exist`, "lost.sh", 1},
 		{"windows.sh", statusFailed, codeNotFound, severityError, "carriage return", "windows.sh", 1},
 		{"fail.sh", statusFailed, codeExecution, severityError, "fail.sh ended with exit code 3: some words", "", 0},
 		{"kill.sh", statusFailed, codeExecution, severityError, "ended by SIGKILL, perhaps by the kernel for want of memory", "", 0},
@@ -268,11 +268,11 @@ func TestADryRunRunsNothing(t *testing.T) {
 	p := execute(script, "a b")
 	p["dry_run"] = true
 	r := s.run(request(typeExecute, p))
-	if r.Status != statusCompleted || r.Body.Metrics["dry_run"] != true || !strings.Contains(r.Body.Summary, `act.sh "a b"`) || !strings.Contains(r.Body.Summary, "there and executable") {
+	if r.Status != statusCompleted || r.Body.Metrics["dry_run"] != true || !strings.Contains(r.Body.Summary, "act.sh 'a b'") || !strings.Contains(r.Body.Summary, "there and executable") {
 		t.Errorf("got %s %q %v", r.Status, r.Body.Summary, r.Body.Metrics)
 	}
 	p["script_path"] = filepath.Join(s.dir, "none.sh")
-	if r = s.run(request(typeExecute, p)); r.Status != statusCompleted || !strings.Contains(r.Body.Summary, "not there") {
+	if r = s.run(request(typeExecute, p)); r.Status != statusCompleted || !strings.Contains(r.Body.Summary, "but "+filepath.Join(s.dir, "none.sh")+" does not exist") {
 		t.Errorf("got %s %q", r.Status, r.Body.Summary)
 	}
 	act := func(o *Options) {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -48,7 +49,7 @@ func stateOf(path string) state {
 	if !s.mode.IsRegular() || s.size > hashed {
 		return s
 	}
-	f, err := openPlain(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have become a FIFO since the check
 	if err != nil {
 		return s
 	}
@@ -60,19 +61,17 @@ func stateOf(path string) state {
 	return s
 }
 
-// picture is the state, before the command runs, of the paths that a request names and of the files below its working
+// snapshot is the state, before the command runs, of the paths that a request names and of the files below its working
 // folder.
-type picture struct {
+type snapshot struct {
 	named  map[string]state
 	listed map[string]stamp // nil: too many to list
 }
 
-func (p *plan) picture() picture {
-	before := picture{named: map[string]state{}, listed: list(p.dir)}
+func (p *plan) files() snapshot {
+	before := snapshot{named: map[string]state{}, listed: listFiles(p.dir)}
 	for _, path := range slices.Concat(p.modify, p.artifacts) {
-		if _, known := before.named[path]; !known {
-			before.named[path] = stateOf(path)
-		}
+		before.named[path] = stateOf(path)
 	}
 	return before
 }
@@ -90,9 +89,9 @@ const (
 	mostChanged = 500
 )
 
-// list returns the plain files below a folder, except those of git, node_modules and the protocol; nil: too many, or
+// listFiles returns the plain files below a folder, except those of git, node_modules and the protocol; nil: too many, or
 // the folder cannot be read.
-func list(dir string) map[string]stamp {
+func listFiles(dir string) map[string]stamp {
 	files, entries := map[string]stamp{}, 0
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -120,12 +119,12 @@ func list(dir string) map[string]stamp {
 }
 
 // found adds the listed files that the command has created or changed.
-func (before picture) found(p *plan, r *agentstatus.Result) {
+func (before snapshot) found(p *plan, r *agentstatus.Result) {
 	if before.listed == nil {
 		return
 	}
 	var made, changed []string
-	now := list(p.dir)
+	now := listFiles(p.dir)
 	for _, path := range slices.Sorted(maps.Keys(now)) {
 		was, there := before.listed[path]
 		_, named := before.named[path]
@@ -143,7 +142,7 @@ func (before picture) found(p *plan, r *agentstatus.Result) {
 }
 
 // compare adds the files that the command has created or changed to those that it reports itself.
-func (before picture) compare(p *plan, r *agentstatus.Result) {
+func (before snapshot) compare(p *plan, r *agentstatus.Result) {
 	for _, path := range p.artifacts {
 		now := stateOf(path)
 		if now.there && before.named[path].changed(now) && !slices.Contains(r.Body.Artifacts, path) {

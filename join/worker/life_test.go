@@ -167,7 +167,7 @@ func TestWhatHasNotBegunIsGivenBack(t *testing.T) {
 	j := &job{task: list[0], plan: w.planner.plan(list[0]), mark: "m", began: time.Now()}
 	w.jobs[id] = j
 	j.halt(haltStopping)
-	go w.perform(t.Context(), j, w.spec(j, ""))
+	go w.perform(t.Context(), j, w.runner.spec(j, ""))
 	(<-w.events)()
 	if d := s.detail(id); d.State != agentstatus.StatePending || d.Claim != nil || d.Result != nil || s.read("ran") != "" || len(w.jobs) != 0 {
 		t.Errorf("got %s, %+v, %+v", d.State, d.Claim, d.Result)

@@ -65,7 +65,7 @@ type attempt struct {
 	plan   plan
 	ended  run.Ended
 	asked  halt
-	ground allowedPaths
+	paths  allowedPaths
 	output int // bytes of each stream that may go into the result
 }
 
@@ -130,36 +130,15 @@ func (a *attempt) fault() agentstatus.TaskError {
 			Message: line(fmt.Sprintf("nobody knows how %s ended: %s", a.plan.name, a.ended.Problem), longestMessage)}
 	}
 	program := a.plan.argv[0]
-	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError, File: program,
-		Message: fmt.Sprintf("%s could not be started: %s", a.plan.name, a.ended.Problem)}
-	switch a.ended.Fault {
-	case run.Resources:
-		e.Code, e.Severity, e.File = codeCapacity, severityWarning, ""
-	case run.Permission:
-		e.Code = codePermission
-	case run.NotFound:
-		e.Code = codeNotFound
-	case run.Format:
+	e := startError(&run.Fault{Kind: a.ended.Fault, Problem: a.plan.name + " could not be started: " + a.ended.Problem}, program)
+	switch kind := a.ended.Fault; {
+	case kind == run.Format:
 		e.Message = a.plan.name + " could not be started: it is no program, and its first line names none; begin it with a line like #!/bin/sh"
 		e.Line = 1
-	}
-	if a.plan.kind != typeExecute {
-		if a.ended.Fault == run.NotFound {
-			e.Message += fmt.Sprintf(" (see %s under [worker.commands])", a.plan.name)
-		}
-		return e
-	}
-	if now := missingFolder(a.plan.dir); now != nil {
-		return *now
-	}
-	if now := unfit(program); now != nil {
-		return *now
-	}
-	if named, first := interpreter(program); a.ended.Fault == run.NotFound && named != "" {
-		e.Message, e.Line = fmt.Sprintf("%s names an interpreter that is not there: %s", a.plan.name, line(named, 200)), 1
-		if strings.HasSuffix(first, "\r") {
-			e.Message += " (the line ends as on Windows: take the carriage return away)"
-		}
+	case kind == run.NotFound && a.plan.kind != typeExecute:
+		e.Message += fmt.Sprintf(" (see %s under [worker.commands])", a.plan.name)
+	case kind == run.NotFound && run.Runnable(program) == nil: // its first line names a missing interpreter
+		e.Line = 1
 	}
 	return e
 }
@@ -167,11 +146,11 @@ func (a *attempt) fault() agentstatus.TaskError {
 // failure is the error of a command that failed by itself.
 func (a *attempt) failure() agentstatus.TaskError {
 	out, err := tail(a.ended.Stdout.Text), tail(a.ended.Stderr.Text)
-	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError, Message: a.ending()}
+	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError, Message: a.endWords()}
 	if a.plan.kind == typeValidate {
 		e.Code, e.Severity = codeValidation, severityFatal
 	}
-	find := finder{dirs: []string{a.plan.dir, a.ground.project}, owns: a.ground.owns}
+	find := finder{dirs: []string{a.plan.dir, a.paths.project}, owns: a.paths.allows}
 	if a.ended.Signal == "" {
 		switch c, ok := conflict(err + "\n" + out); {
 		case ok:
@@ -188,14 +167,14 @@ func (a *attempt) failure() agentstatus.TaskError {
 		}
 	}
 	var ok bool
-	if e.File, e.Line, ok = find.place(err); !ok {
-		e.File, e.Line, _ = find.place(out)
+	if e.File, e.Line, ok = find.inOutput(err); !ok {
+		e.File, e.Line, _ = find.inOutput(out)
 	}
 	return e
 }
 
-// ending says how the command ended, with its last line of output if capture is on.
-func (a *attempt) ending() string {
+// endWords says how the command ended, with its last line of output if capture is on.
+func (a *attempt) endWords() string {
 	e := &a.ended
 	words := fmt.Sprintf("%s ended with exit code %d", a.plan.name, e.Code)
 	if e.Signal != "" {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -42,8 +43,14 @@ func (p *plan) runs() bool { return p.result == nil }
 func (p *plan) refuse(status string, e agentstatus.TaskError) {
 	if p.result == nil {
 		e.Message = line(e.Message, longestMessage)
-		p.result = &agentstatus.Result{Status: status, Errors: []agentstatus.TaskError{e}, Body: agentstatus.ResultBody{Summary: e.Message}}
+		r := withError(status, e)
+		p.result = &r
 	}
+}
+
+// withError is a result with a single error.
+func withError(status string, e agentstatus.TaskError) agentstatus.Result {
+	return agentstatus.Result{Status: status, Errors: []agentstatus.TaskError{e}, Body: agentstatus.ResultBody{Summary: e.Message}}
 }
 
 func (p *plan) invalid(message string) {
@@ -53,40 +60,41 @@ func (p *plan) invalid(message string) {
 // planner makes plans. It reads files but does not change any.
 type planner struct {
 	Settings
-	ground   allowedPaths
+	paths    allowedPaths
 	programs allowedPaths // where the programs of execute requests may lie
 }
 
 // plan decides how to carry out a request (protocol 000, Task Types & Payloads).
 func (m *planner) plan(w agentstatus.Work) plan {
-	p := plan{task: w.TaskID, kind: cmp.Or(w.Type, w.Payload.TaskType), dir: m.ground.project, stdin: w.Raw, capture: true, limit: m.limit(w.Timeout)}
+	p := plan{task: w.TaskID, kind: cmp.Or(w.Type, w.Payload.TaskType), dir: m.paths.project, stdin: w.Raw, capture: true, limit: m.limit(w.Timeout)}
 	if w.Payload.Parameters == nil {
 		p.invalid("payload.parameters is missing, or is no object")
 		return p
 	}
-	given := &parameters{fields: w.Payload.Parameters}
+	problem := ""
+	given := fields{w.Payload.Parameters, "payload.parameters.", &problem}
 	p.dry = given.flag("dry_run", false)
 	switch p.kind {
 	case typeExecute:
 		m.execute(&p, given)
 	case typeResearch:
-		given.text("query", true)
-		m.check(&p, "search_paths", given.list("search_paths"))
+		given.filled("query")
+		m.located(&p, "payload.parameters.search_paths", given.texts("search_paths"), true)
 		m.command(&p, "research", m.Research)
 	case typeValidate:
-		given.text("validation_type", true)
-		m.check(&p, "target_files", given.list("target_files"))
+		given.filled("validation_type")
+		m.located(&p, "payload.parameters.target_files", given.texts("target_files"), true)
 		m.command(&p, "validate", m.Validate)
 	case typeDeploy:
-		given.text("service_name", true)
-		given.text("environment", true)
+		given.filled("service_name")
+		given.filled("environment")
 		m.deploy(&p)
 	default:
 		p.invalid(fmt.Sprintf("request_type is %q; this worker knows execute, research, validate and deploy", line(p.kind, 60)))
 	}
-	if given.problem != "" {
+	if problem != "" {
 		p.result = nil // report an invalid request before a missing configuration
-		p.invalid(given.problem)
+		p.invalid(problem)
 	}
 	p.modify = m.located(&p, "payload.files_to_modify", w.Payload.Modify, true)
 	p.artifacts = m.located(&p, "payload.expected_artifacts", w.Payload.Artifacts, false)
@@ -105,21 +113,19 @@ func (m *planner) limit(seconds float64) time.Duration {
 }
 
 // execute plans a script with its arguments, without a shell.
-func (m *planner) execute(p *plan, given *parameters) {
-	script := given.text("script_path", true)
-	args := given.list("args")
-	dir := given.text("working_directory", false)
+func (m *planner) execute(p *plan, given fields) {
+	script := given.filled("script_path")
+	args := given.texts("args")
+	dir := given.text("working_directory")
 	p.capture = given.flag("capture_output", true)
 	if d := given.seconds("timeout_seconds"); d > 0 {
 		p.limit = min(p.limit, d)
 	}
-	if given.problem != "" {
+	if *given.problem != "" {
 		return
 	}
-	for i, arg := range args {
-		if strings.ContainsRune(arg, 0) {
-			p.invalid(fmt.Sprintf("payload.parameters.args[%d] holds a NUL character", i))
-		}
+	if i := slices.IndexFunc(args, func(arg string) bool { return strings.ContainsRune(arg, 0) }); i >= 0 {
+		p.invalid(fmt.Sprintf("payload.parameters.args[%d] holds a NUL character", i))
 	}
 	script = m.locateIn(m.programs, p, "payload.parameters.script_path", script, "; [worker] programs is where to allow it")
 	if dir != "" {
@@ -128,12 +134,12 @@ func (m *planner) execute(p *plan, given *parameters) {
 	if !p.runs() {
 		return
 	}
-	p.argv, p.name = append([]string{script}, args...), m.ground.short(script)
+	p.argv, p.name = append([]string{script}, args...), m.paths.short(script)
 	if p.dry {
-		p.rehearse(m.ground)
+		p.describe(m.paths)
 		return
 	}
-	if e := cmp.Or(missingFolder(p.dir), unfit(script)); e != nil {
+	if e := checkScript(script, p.dir); e != nil {
 		p.refuse(statusFailed, *e)
 	}
 }
@@ -143,7 +149,7 @@ func (m *planner) command(p *plan, key string, argv []string) {
 	p.reports, p.name, p.argv = true, key, argv
 	switch {
 	case p.dry:
-		p.rehearse(m.ground)
+		p.describe(m.paths)
 	case len(argv) == 0:
 		p.unconfigured(key)
 	}
@@ -171,20 +177,15 @@ func (m *planner) fill(p *plan, w agentstatus.Work) {
 	if p.kind == typeExecute {
 		return // its arguments are passed unchanged
 	}
-	r := strings.NewReplacer("{task}", w.TaskID, "{project}", m.ground.project, "{request}", requestFile(m.ground.project, w.TaskID))
+	r := strings.NewReplacer("{task}", w.TaskID, "{project}", m.paths.project, "{request}", requestFile(m.paths.project, w.TaskID))
 	argv := make([]string, len(p.argv))
 	for i, arg := range p.argv {
 		argv[i] = r.Replace(arg)
 	}
 	if name := filepath.FromSlash(argv[0]); strings.ContainsRune(name, filepath.Separator) && !filepath.IsAbs(name) {
-		argv[0] = filepath.Join(m.ground.project, name)
+		argv[0] = filepath.Join(m.paths.project, name)
 	}
 	p.argv = argv
-}
-
-// check refuses paths outside the allowed folders.
-func (m *planner) check(p *plan, field string, paths []string) {
-	m.located(p, "payload.parameters."+field, paths, true)
 }
 
 // located makes paths absolute. Confined paths must be in the allowed folders. Other paths are left out if they are
@@ -194,7 +195,7 @@ func (m *planner) located(p *plan, field string, paths []string, confined bool) 
 	for i, path := range paths {
 		if confined {
 			list = append(list, m.locate(p, fmt.Sprintf("%s[%d]", field, i), path))
-		} else if abs, err := m.ground.locate(path); err == nil {
+		} else if abs, err := m.paths.locate(path); err == nil {
 			list = append(list, abs)
 		}
 	}
@@ -203,7 +204,7 @@ func (m *planner) located(p *plan, field string, paths []string, confined bool) 
 
 // locate makes one path absolute. A path that is not allowed ends the plan with PERMISSION_DENIED.
 func (m *planner) locate(p *plan, field, path string) string {
-	return m.locateIn(m.ground, p, field, path, "")
+	return m.locateIn(m.paths, p, field, path, "")
 }
 
 func (m *planner) locateIn(g allowedPaths, p *plan, field, path, advice string) string {

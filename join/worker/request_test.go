@@ -76,7 +76,7 @@ func TestPathsStayInTheProject(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	g := newGround(s.dir, []string{allowed})
+	g := allow(s.dir, []string{allowed})
 	for path, want := range map[string]string{
 		"scripts/x.sh":                        "",
 		"scripts/../scripts/x.sh":             "",

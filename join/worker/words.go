@@ -37,8 +37,8 @@ func firstLine(text string) string {
 	return ""
 }
 
-// merge is a conflict message of git, and the file that it names.
-type merge struct{ words, file string }
+// conflictMessage is a conflict message of git, and the file that it names.
+type conflictMessage struct{ words, file string }
 
 // Messages of git (merge-ort, merge-recursive, rebase, cherry-pick, pull, commit).
 var (
@@ -49,21 +49,21 @@ var (
 
 // conflict finds a merge conflict in the output of a failed command. A command that resolved a conflict prints the
 // same, so do not use it for successful commands.
-func conflict(text string) (merge, bool) {
+func conflict(text string) (conflictMessage, bool) {
 	if m := conflictIn().FindStringSubmatch(text); m != nil {
-		return merge{line(m[0], longestMessage), m[1] + m[2]}, true
+		return conflictMessage{line(m[0], longestMessage), m[1] + m[2]}, true
 	}
 	if words := conflictWords().FindString(text); words != "" {
-		c := merge{words: line(words, longestMessage)}
+		c := conflictMessage{words: line(words, longestMessage)}
 		if m := unmerged().FindStringSubmatch(text); m != nil {
 			c.file = m[1]
 		}
 		return c, true
 	}
 	if m := unmerged().FindStringSubmatch(text); m != nil {
-		return merge{line(m[0], longestMessage), m[1]}, true
+		return conflictMessage{line(m[0], longestMessage), m[1]}, true
 	}
-	return merge{}, false
+	return conflictMessage{}, false
 }
 
 var diskFull = lazily(`(?i)no space left on device|disk quota exceeded|\bENOSPC\b|\bEDQUOT\b|not enough space on the disk`)

@@ -68,7 +68,7 @@ func TestPlaces(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := finder{dirs: []string{dir}, owns: newGround(dir, nil).owns}
+	f := finder{dirs: []string{dir}, owns: allow(dir, nil).allows}
 	for _, c := range []struct {
 		text, file string
 		line       int
@@ -92,7 +92,7 @@ func TestPlaces(t *testing.T) {
 		if c.file != "" {
 			want = filepath.Join(dir, c.file)
 		}
-		if file, at, ok := f.place(c.text); file != want || at != c.line || ok != (c.file != "") {
+		if file, at, ok := f.inOutput(c.text); file != want || at != c.line || ok != (c.file != "") {
 			t.Errorf("%q: got %s:%d %v, want %s:%d", c.text, file, at, ok, c.file, c.line)
 		}
 	}

@@ -66,20 +66,20 @@ type Tally struct {
 type Worker struct {
 	o       Options
 	planner planner
-	confine bool // commands may write only to allowed folders
+	runner  *runner
+	log     log
 	events  chan func()
 
-	jobs    map[string]*job // by task: running, or finished with a result that is not written yet
-	tally   Tally
-	started time.Time
-	chores  int                 // goroutines other than those of tasks
-	lost    map[string]struct{} // orphans being concluded
+	jobs       map[string]*job // by task: running, or finished with a result that is not written yet
+	tally      Tally
+	started    time.Time
+	orphanJobs int                 // goroutines other than those of tasks
+	orphans    map[string]struct{} // orphans being concluded
 
-	look     bool // scan for tasks at once
-	nothing  bool // the last scan left no task to take
-	told     map[string]string
-	diskFull bool
-	trouble  string // the last write error
+	scanNow   bool // scan for tasks at once
+	nothing   bool // the last scan left no task to take
+	diskFull  bool
+	lastError string // the last write error
 
 	stopping                                bool
 	pollAt, beatAt, gateAt, sweepAt, stopBy time.Time
@@ -87,10 +87,10 @@ type Worker struct {
 
 // New makes a worker. It does not start anything.
 func New(o Options) *Worker {
-	w := &Worker{o: o, events: make(chan func()), jobs: map[string]*job{}, told: map[string]string{}, lost: map[string]struct{}{}, look: true}
-	w.o.Jobs = max(o.Jobs, 1)
-	w.planner = planner{Settings: o.Settings, ground: newGround(o.Project, o.Paths), programs: newGround(o.Project, append(o.Programs, o.Paths...))}
-	return w
+	o.Jobs = max(o.Jobs, 1)
+	return &Worker{o: o, log: log{o.Say, map[string]string{}}, runner: &runner{o: o, confine: o.Confine && confine.Supported()},
+		planner: planner{Settings: o.Settings, paths: allow(o.Project, o.Paths), programs: allow(o.Project, append(o.Programs, o.Paths...))},
+		events:  make(chan func()), jobs: map[string]*job{}, orphans: map[string]struct{}{}, scanNow: true}
 }
 
 // Run works until ctx ends or there is nothing left to do (Once, Drain). When ctx ends, the worker takes no more tasks
@@ -101,61 +101,52 @@ func (w *Worker) Run(ctx context.Context) (Tally, error) {
 	if err := w.o.Client.Enroll(base, agentstatus.Registration{Agent: w.o.Agent, Process: w.o.Process, Shared: true, Claims: true}, w.started); err != nil {
 		return w.tally, err
 	}
-	w.confineWrites()
+	if w.o.Confine && !w.runner.confine {
+		w.log.say("this system cannot confine where commands write ([worker] confine); they may write wherever this user may")
+	}
 	for {
-		w.turn(ctx)
-		if w.over() {
+		w.step(ctx)
+		if w.isDone() {
 			break
 		}
 		w.wait(ctx)
 	}
 	if err := w.o.Client.Leave(base, w.o.Agent, w.o.Process, agentstatus.Leaving{Why: "the worker ended"}, w.o.Now()); err != nil {
-		w.say("leave: %v", err)
+		w.log.say("leave: %v", err)
 	}
 	return w.tally, nil
 }
 
-// confineWrites decides whether commands are confined.
-func (w *Worker) confineWrites() {
-	switch {
-	case !w.o.Confine:
-	case !confine.Supported():
-		w.say("this system cannot confine where commands write ([worker] confine); they may write wherever this user may")
-	default:
-		w.confine = true
-	}
-}
-
-// turn does everything that is due.
-func (w *Worker) turn(ctx context.Context) {
+// step does everything that is due.
+func (w *Worker) step(ctx context.Context) {
 	base := context.WithoutCancel(ctx)
 	now := w.o.Now()
 	w.deliver(base, now)
 	if !now.Before(w.pollAt) || !w.gateAt.IsZero() && !now.Before(w.gateAt) {
-		w.look = true
+		w.scanNow = true
 	}
 	if !now.Before(w.pollAt) {
 		w.pollAt = now.Add(w.o.Poll)
-		w.collect(base, now)
+		w.collectOrphans(base, now)
 	}
 	if !now.Before(w.sweepAt) && w.o.Keep > 0 {
 		w.sweepAt = now.Add(time.Hour)
 		if err := w.o.Client.SweepOutput(now.Add(-w.o.Keep), now); err != nil {
-			w.fret("remove old output", err)
+			w.failed("remove old output", err)
 		}
 	}
-	if w.look {
-		w.look = false
-		w.heed()
-		w.take(ctx, now)
+	if w.scanNow {
+		w.scanNow = false
+		w.stopRevoked()
+		w.claimTasks(ctx, now)
 	}
 	w.report(base, now)
 	w.beat(now)
 }
 
-// over reports whether there is nothing left to do.
-func (w *Worker) over() bool {
-	if len(w.jobs) > 0 || w.chores > 0 {
+// isDone reports whether there is nothing left to do.
+func (w *Worker) isDone() bool {
+	if len(w.jobs) > 0 || w.orphanJobs > 0 {
 		return false
 	}
 	return w.stopping || w.o.Once && (w.tally.Taken > 0 || w.nothing) || w.o.Drain && w.nothing
@@ -163,7 +154,7 @@ func (w *Worker) over() bool {
 
 // wait sleeps until something is due or happens.
 func (w *Worker) wait(ctx context.Context) {
-	if w.look {
+	if w.scanNow {
 		return
 	}
 	timer := time.NewTimer(w.due().Sub(w.o.Now()))
@@ -178,7 +169,7 @@ func (w *Worker) wait(ctx context.Context) {
 	case do := <-w.events:
 		do()
 	case <-w.o.Hints:
-		w.look = true
+		w.scanNow = true
 	case <-timer.C:
 	}
 }
@@ -187,7 +178,7 @@ func (w *Worker) wait(ctx context.Context) {
 func (w *Worker) stop() {
 	w.stopping, w.stopBy = true, w.o.Now().Add(w.o.Stop)
 	if n := len(w.jobs); n > 0 {
-		w.say("asked to end: %s being stopped", plural(n, "running task"))
+		w.log.say("asked to end: %s being stopped", plural(n, "running task"))
 	}
 	for _, j := range w.jobs {
 		j.halt(haltStopping)
@@ -212,10 +203,6 @@ func (w *Worker) due() time.Time {
 		}
 	}
 	return at
-}
-
-func (w *Worker) say(format string, args ...any) {
-	w.o.Say(line(fmt.Sprintf(format, args...), longestMessage))
 }
 
 func plural(n int, what string) string {

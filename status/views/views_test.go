@@ -34,12 +34,15 @@ const longID = "7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10"
 
 func sampleIncidents() []escalate.Incident {
 	return []escalate.Incident{
-		{Key: "3fa9c2d400000001", Severity: protocol.Critical, State: rules.Raised, Blocking: true, Count: 3, First: before(time.Hour), Last: before(30 * time.Second),
-			Summary: "Critical error: Git conflict detected. Your input needed.", Detail: "services/billing/main.go:42: merge conflict with main", Project: "sot",
-			About: "sot:task/" + longID, Agent: "codex-cursor", Code: "GIT_CONFLICT", Options: []rules.Option{{ID: "retry", Label: "Run it again"}},
+		{Key: "3fa9c2d400000001", Severity: protocol.Critical, State: rules.Raised, Count: 3, First: before(time.Hour), Last: before(30 * time.Second),
+			Content: escalate.Content{Blocking: true, Summary: "Critical error: Git conflict detected. Your input needed.",
+				Detail: "services/billing/main.go:42: merge conflict with main", Project: "sot", About: "sot:task/" + longID, Agent: "codex-cursor",
+				Options: []rules.Option{{ID: "retry", Label: "Run it again"}}},
+			Origin:     escalate.Origin{Code: "GIT_CONFLICT"},
 			Deliveries: []escalate.Delivery{{Channel: "desktop", Result: "shown", At: before(29 * time.Second), OK: true}}},
 		{Key: "3fa9c2d4ffffffff", Severity: protocol.Medium, State: rules.Acked, Count: 1, First: before(26 * time.Hour), Last: before(26 * time.Hour),
-			AckedUntil: noon.Add(time.Hour), Summary: "The gate is shut for 10 minutes", Project: "sot", About: "machine/gate"},
+			Closing: escalate.Closing{AckedUntil: noon.Add(time.Hour)},
+			Content: escalate.Content{Summary: "The gate is shut for 10 minutes", Project: "sot", About: "machine/gate"}},
 	}
 }
 

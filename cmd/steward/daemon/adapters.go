@@ -170,7 +170,7 @@ func (ad adapter) Speak(ref config.ProjectRef, cfg config.Config, alone bool) (s
 // lockLister is the adapter of a protocol that lists locks in a file, with the kernel locks that back some of them.
 type lockLister struct {
 	*handoffs.Project
-	place *lock.Place
+	place *lock.Locks
 }
 
 func openHandoffs(dir string, g guard) Speaker {

@@ -29,7 +29,7 @@ type grants struct {
 
 // lockPlace is a project's locks. Only one read is under way at a time: on a disk that hangs it may never end.
 type lockPlace struct {
-	*lock.Place
+	*lock.Locks
 	turn chan struct{}
 	last atomic.Pointer[[]lock.Status] // the result of the last read
 }
@@ -58,7 +58,7 @@ func (g *grants) place(dir string) *lockPlace {
 		g.places = map[string]*lockPlace{}
 	}
 	if g.places[dir] == nil {
-		g.places[dir] = &lockPlace{Place: lock.Open(dir, lock.Options{Now: time.Now}), turn: make(chan struct{}, 1)}
+		g.places[dir] = &lockPlace{Locks: lock.Open(dir, lock.Options{Now: time.Now}), turn: make(chan struct{}, 1)}
 	}
 	return g.places[dir]
 }

@@ -271,7 +271,7 @@ func TestDoctorWatchingAndReach(t *testing.T) {
 		return judgePopups(f)
 	}
 	noBus := &desktop.Error{Op: "x", Hint: "log in", Err: fmt.Errorf("no session bus: %w", desktop.ErrUnavailable)}
-	mute := &status.Document{Incidents: []escalate.Incident{{Kind: "notifier_broken", Summary: "No channel could reach you"}}}
+	mute := &status.Document{Incidents: []escalate.Incident{{Origin: escalate.Origin{Kind: "notifier_broken"}, Content: escalate.Content{Summary: "No channel could reach you"}}}}
 	judged(t, []judgement{
 		{"watches", watches(func(*watchFacts) {}), []string{"ok watches: .*; 10 of 65536 watches and 3 of 128 queues"}},
 		{"no more watches", watches(func(f *watchFacts) { f.err = watch.ErrNoWatches }), []string{"warn watches: .*within 5s instead of at once.*→ sudo sysctl"}},

@@ -169,7 +169,7 @@ func (s *site) clear() {
 		s.kill()
 	}
 	for range 100 {
-		left, err := proc.Marked(envHouse, house(s.state))
+		left, err := proc.Marked(envKeeper, stateMark(s.state))
 		if err != nil || len(left) == 0 {
 			return
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/protocol/handoffs"
 )
 
-func placeOf(dir string, mirror bool) *Place {
+func locksOf(dir string, mirror bool) *Locks {
 	o := Options{Now: time.Now}
 	if mirror {
 		o.Mirror = mirrorOf(dir)

@@ -186,7 +186,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		i.errand()
+		i.job()
 		i, _ = raise(i, trouble("7", protocol.Critical).Tidy(), noon)
 		i, _ = resolve(i, rules.ByFiles, "", noon)
 		if err := i.check(key); err != nil {

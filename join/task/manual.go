@@ -147,9 +147,7 @@ func (p *problems) result(r agentstatus.Result) {
 		}
 	}
 	for field, names := range map[string][]string{"result.artifacts_created": r.Body.Artifacts, "result.files_modified": r.Body.Modified} {
-		for i, name := range names {
-			p.place(fmt.Sprintf("%s[%d]", field, i), name)
-		}
+		p.paths(field, names)
 	}
 	doc, err := json.Marshal(r)
 	if err != nil {

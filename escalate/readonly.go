@@ -2,11 +2,11 @@ package escalate
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/livhana/steward/escalate/rules"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // ReadHeads reads the heads of a ledger that another process may have open, and changes nothing. Unreadable files are
@@ -31,13 +31,19 @@ func ReadLedger(dir string) *Ledger {
 
 // ReadAll reads the incidents of a ledger in the same way as ReadHeads.
 func ReadAll(dir string) (all []Incident) {
-	entries, _ := os.ReadDir(dir)
-	for _, e := range entries {
-		key, ours := strings.CutSuffix(e.Name(), ".json")
-		if !ours || strings.HasPrefix(e.Name(), temporary) {
+	root, err := jsonfile.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	names, _, _ := root.List(".")
+	slices.Sort(names)
+	for _, name := range names {
+		key, ours := strings.CutSuffix(name, ".json")
+		if !ours || isLeftover(name) {
 			continue
 		}
-		if i, err := read(filepath.Join(dir, e.Name()), key); err == nil {
+		if i, err := read(root, key); err == nil {
 			all = append(all, i)
 		}
 	}

@@ -41,9 +41,9 @@ func (l *Ledger) publish(i Incident) {
 	if head := i.head(); l.heads[i.Key] != head {
 		l.heads[i.Key], l.view = head, nil // a delivery alone does not invalidate the view
 	}
-	mark(l.open, i.Key, i.State != rules.Resolved)
-	mark(l.errands, i.Key, i.errand() != errandNone)
-	mark(l.uncarried, i.Key, i.Answer != nil && i.Answer.Carried.IsZero())
+	setMember(l.open, i.Key, i.State != rules.Resolved)
+	setMember(l.jobs, i.Key, i.job() != jobNone)
+	setMember(l.uncarried, i.Key, i.Answer != nil && i.Answer.Carried.IsZero())
 	l.signal()
 }
 
@@ -55,7 +55,7 @@ func (l *Ledger) signal() {
 	}
 }
 
-func mark(set map[string]bool, key string, in bool) {
+func setMember(set map[string]bool, key string, in bool) {
 	if in {
 		set[key] = true
 		return
@@ -72,8 +72,8 @@ func (l *Ledger) Flush() error {
 	if clean {
 		return nil // returns without waiting for a change in progress
 	}
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	return l.flush()
 }
 
@@ -93,8 +93,8 @@ func (l *Ledger) flush() error {
 
 // Prune removes the incidents that were resolved longer ago than keep and returns their number.
 func (l *Ledger) Prune(now time.Time, keep time.Duration) (int, error) {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
 	l.mu.RLock()
 	var old []string
 	for key, i := range l.all {
@@ -118,7 +118,7 @@ func (l *Ledger) forget(key string) {
 	l.view = nil
 	delete(l.all, key)
 	delete(l.heads, key)
-	delete(l.errands, key)
+	delete(l.jobs, key)
 	delete(l.uncarried, key)
 	delete(l.unsaved, key)
 }

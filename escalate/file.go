@@ -5,17 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // maxFile is the maximum size of an incident file that is read; steward's own files are far smaller.
@@ -24,7 +23,8 @@ const maxFile = 1 << 20
 // maxRev is larger than any real revision; larger values in a file could overflow.
 const maxRev = 1 << 30
 
-// temporary is the name prefix of files being written. A file with this prefix at start is left over from a crash.
+// temporary is the name prefix with which earlier versions wrote files. Such a file, or a draft of jsonfile, is left over
+// from a crash.
 const temporary = ".writing-"
 
 // fileVersion is the version of an incident file. A file without a version is of version 1.
@@ -36,23 +36,29 @@ var errContent = errors.New("no incident")
 // load reads all incidents in a folder. A file whose content cannot be used is set aside and reported. If a file
 // cannot be read at the moment, nothing is loaded or moved, because it may contain an operator's answer.
 func load(dir string) ([]Incident, []protocol.Fault, error) {
-	entries, err := os.ReadDir(dir)
+	root, err := jsonfile.Open(dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the incident ledger: %w", err)
 	}
+	defer root.Close()
+	names, _, err := root.List(".")
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the incident ledger: %w", err)
+	}
+	slices.Sort(names)
 	var incidents []Incident
 	bad := map[string]error{}
-	for _, e := range entries {
-		path := filepath.Join(dir, e.Name())
-		if strings.HasPrefix(e.Name(), temporary) {
-			os.Remove(path) // it was never renamed into place, so nothing refers to it
+	for _, name := range names {
+		path := filepath.Join(dir, name)
+		if isLeftover(name) {
+			os.Remove(path) // nothing refers to it
 			continue
 		}
-		key, ours := strings.CutSuffix(e.Name(), ".json")
+		key, ours := strings.CutSuffix(name, ".json")
 		if !ours {
 			continue
 		}
-		i, err := read(path, key)
+		i, err := read(root, key)
 		switch {
 		case err == nil:
 			incidents = append(incidents, i)
@@ -60,7 +66,7 @@ func load(dir string) ([]Incident, []protocol.Fault, error) {
 			bad[path] = err
 		case errors.Is(err, fs.ErrNotExist):
 		default:
-			return nil, nil, fmt.Errorf("read the incident %s: %w; nothing was changed", e.Name(), err)
+			return nil, nil, fmt.Errorf("read the incident %s: %w; nothing was changed", name, err)
 		}
 	}
 	var faults []protocol.Fault
@@ -70,25 +76,20 @@ func load(dir string) ([]Incident, []protocol.Fault, error) {
 	return incidents, faults, nil
 }
 
-func read(path, key string) (Incident, error) {
-	info, err := os.Lstat(path)
+func isLeftover(name string) bool {
+	return strings.HasPrefix(name, temporary) || jsonfile.IsDraft([]byte(name))
+}
+
+// read reads the incident with that key from the ledger's folder.
+func read(root *jsonfile.Root, key string) (Incident, error) {
+	blob, err := root.Read(key+".json", maxFile)
+	if errors.Is(err, jsonfile.ErrHostile) || errors.Is(err, jsonfile.ErrTooBig) {
+		return Incident{}, fmt.Errorf("%w: %w", errContent, err)
+	}
 	if err != nil {
 		return Incident{}, err
 	}
-	if !info.Mode().IsRegular() {
-		// Opening a pipe would block until its other end is opened; a link may point anywhere.
-		return Incident{}, fmt.Errorf("%w: it is not a plain file", errContent)
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return Incident{}, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return Incident{}, err
-	}
-	i, err := decode(key, b)
+	i, err := decode(key, blob.Data)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", errContent, err)
 	}
@@ -121,9 +122,6 @@ func exists(path string) bool {
 // decode reads one incident file and rejects impossible values.
 func decode(key string, b []byte) (Incident, error) {
 	var i Incident
-	if len(b) > maxFile {
-		return i, fmt.Errorf("it is larger than %d bytes", maxFile)
-	}
 	if err := json.Unmarshal(b, &i); err != nil {
 		return Incident{}, err
 	}
@@ -180,37 +178,18 @@ func encode(i Incident) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// put writes a file atomically and durably: temporary file, fsync, rename, fsync of the folder.
+// put writes a file atomically and durably: it is on disk, under its name, when put returns.
 func put(dir, name string, b []byte) error {
-	f, err := os.CreateTemp(dir, temporary)
+	root, err := jsonfile.Open(dir)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
+	defer root.Close()
+	err = root.Create(name, b, 0o600)
+	if errors.Is(err, jsonfile.ErrExist) {
+		var late *jsonfile.Late
+		late, err = root.Replace(name, b, jsonfile.Any)
+		_ = late.Close()
 	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, name))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return err
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-		return err // the two exceptions come from file systems without directory fsync
-	}
-	return nil
+	return err
 }

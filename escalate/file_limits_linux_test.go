@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // TestReadWithoutDescriptors checks that a lack of file descriptors is not reported as bad content, for which the
@@ -17,6 +19,11 @@ func TestReadWithoutDescriptors(t *testing.T) {
 	if err := os.WriteFile(path, doc, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	root, err := jsonfile.Open(filepath.Dir(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
 	var old syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &old); err != nil {
 		t.Fatal(err)
@@ -24,7 +31,7 @@ func TestReadWithoutDescriptors(t *testing.T) {
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: old.Max}); err != nil {
 		t.Fatal(err)
 	}
-	_, err := read(path, key)
+	_, err = read(root, key)
 	if e := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &old); e != nil {
 		t.Fatal(e)
 	}

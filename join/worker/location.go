@@ -24,15 +24,15 @@ var (
 	plainPlace  = lazily(`^\s*(?:E\s+)?((?:[A-Za-z]:)?[^:\s][^:]*):(\d+)(?::\d+)?(?:[:\s]|$)`)
 )
 
-// looked bounds the number of lines that are read.
-const looked = 400
+// mostLines bounds the number of lines that are read.
+const mostLines = 400
 
-// place returns the file and line that an output points at. A traceback names its cause last, every other format first.
+// inOutput returns the file and line that an output points at. A traceback names its cause last, every other format first.
 // Only existing files in the allowed folders count.
-func (f finder) place(text string) (file string, at int, ok bool) {
+func (f finder) inOutput(text string) (file string, at int, ok bool) {
 	lines := strings.Split(text, "\n")
-	if len(lines) > looked {
-		lines = lines[len(lines)-looked:]
+	if len(lines) > mostLines {
+		lines = lines[len(lines)-mostLines:]
 	}
 	for i := len(lines) - 1; i >= 0; i-- {
 		if file, at, ok = f.match(pythonFrame(), lines[i]); ok && !foreign(file) {
@@ -80,7 +80,7 @@ func (f finder) match(re *regexp.Regexp, text string) (string, int, bool) {
 // file returns the absolute path of a file that an output names.
 func (f finder) file(name string) (string, bool) {
 	name = strings.TrimSpace(name)
-	if sane(name) != nil {
+	if checkPath(name) != nil {
 		return "", false
 	}
 	if filepath.IsAbs(name) {
