@@ -64,13 +64,20 @@ var floors = map[string]may{
 	"config":          {[]string{".", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
 	"status":          {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
 	"status/terminal": {[]string{"protocol", "join/task"}, []string{sysModule}},
+	"status/console":  {[]string{"platform", "protocol", "status/terminal", "status/views"}, nil},
 	"status/views":    {[]string{"capacity", "escalate", "escalate/rules", "protocol", "status", "status/terminal", "supervisor"}, nil},
 	"join/...":        {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run", "join/task"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 
+	"join/exec": {[]string{"protocol", "protocol/agentstatus", "platform/proc", "join/keep", "status/terminal"}, []string{sysModule}},
+
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.
-	"cmd/steward":        {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},
-	"cmd/steward/daemon": {[]string{everything}, []string{metricModule, sysModule}},
-	"cmd/steward/doctor": {[]string{everything}, []string{sysModule}},
+	"cmd/steward":         {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},
+	"cmd/steward/cli":     {[]string{everything}, []string{"github.com/spf13/cobra"}},
+	"cmd/steward/service": {[]string{everything}, []string{"github.com/spf13/cobra"}},
+	"cmd/steward/demo":    {[]string{everything}, []string{"github.com/spf13/cobra"}},
+	"cmd/steward/holds":   {[]string{everything}, []string{"github.com/spf13/cobra"}},
+	"cmd/steward/daemon":  {[]string{everything}, []string{metricModule, sysModule}},
+	"cmd/steward/doctor":  {[]string{everything}, []string{sysModule}},
 	// What packages are made with: programs of their own.
 	"packaging/...": {[]string{everything}, []string{everything}},
 	"bench/...":     {[]string{everything}, []string{everything}},
@@ -248,7 +255,11 @@ func importsFitTheFloor(s *source) []string {
 	return all
 }
 
+// floorOf prefers the row of the package itself to that of a folder above it.
 func floorOf(dir string) (may, bool) {
+	if floor, ok := floors[dir]; ok {
+		return floor, true
+	}
 	for pattern, floor := range floors {
 		if within(dir, pattern) {
 			return floor, true

@@ -15,10 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform/proc"
+	"golang.org/x/sys/unix"
 )
 
 // Many kept agents under a real daemon that is killed at any moment, once in a while together with some of them: none is

@@ -8,17 +8,16 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
-	"github.com/livhana/steward/status/terminal"
-
-	"github.com/spf13/cobra"
-
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
+	"github.com/spf13/cobra"
 )
 
-func (a *app) bootCommand() *cobra.Command {
+func newBootCommand(a *cli.App) *cobra.Command {
 	var project, protocolName, session string
 	var pid int
 	c := &cobra.Command{
@@ -36,13 +35,13 @@ func (a *app) bootCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			b := protocol.Boot{Agent: args[0], PID: os.Getppid(), Session: session, Now: time.Now()}
 			if c.Flags().Changed("pid") {
-				id, err := processOf("boot", pid)
+				id, err := cli.ProcessOf("boot", pid)
 				if err != nil {
 					return err
 				}
 				b.PID, b.Process = pid, id
 			}
-			return a.boot(c, project, protocolName, b)
+			return bootAgent(a, c, project, protocolName, b)
 		},
 	}
 	c.Flags().StringVar(&project, "project", ".", "the project's `DIR`")
@@ -52,15 +51,15 @@ func (a *app) bootCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
+func bootAgent(a *cli.App, c *cobra.Command, project, protocolName string, b protocol.Boot) error {
 	if !isAgentName(b.Agent) {
-		return usageError{fmt.Errorf("boot: %q is not a name for an agent: it must not begin with '-', '.' or a space, nor end with a space", terminal.OneWord(b.Agent))}
+		return cli.Usagef("boot: %q is not a name for an agent: it must not begin with '-', '.' or a space, nor end with a space", terminal.OneWord(b.Agent))
 	}
-	dir, err := projectDir("boot", project)
+	dir, err := cli.ProjectDir("boot", project)
 	if err != nil {
 		return err
 	}
-	cfg, _, err := a.settings()
+	cfg, _, err := a.Settings()
 	if err != nil {
 		cfg = config.Defaults() // a boot script must not fail because of the daemon's configuration
 	}
@@ -71,27 +70,24 @@ func (a *app) boot(c *cobra.Command, project, protocolName string, b protocol.Bo
 	}
 	ad, ok := daemon.AdapterNamed(protocolName)
 	if !ok {
-		return usageError{fmt.Errorf("boot: protocol %s is not spoken by this version; it speaks %s", terminal.OneWord(protocolName), protocolNames())}
+		return cli.Usagef("boot: protocol %s is not spoken by this version; it speaks %s", terminal.OneWord(protocolName), protocolNames())
 	}
 	speaker := ad.Open(dir, cfg, daemon.GuardLock)
 	defer speaker.Close()
 	err = speaker.Prepare(c.Context(), b)
 	if errors.Is(err, agentstatus.ErrNotInitialized) {
 		// The message of the document (protocol 000, CODEX Boot Sequence); the returned error names the replacement command.
-		if a.output != "json" {
-			fmt.Fprintln(a.err, "ERROR: Inter-agent communication not initialized")
-			fmt.Fprintln(a.err, "Run: bash scripts/claude_tier1_boot.sh first")
+		if a.Output != "json" {
+			fmt.Fprintln(a.Err, "ERROR: Inter-agent communication not initialized")
+			fmt.Fprintln(a.Err, "Run: bash scripts/claude_tier1_boot.sh first")
 		}
 		return fmt.Errorf("boot %s: first run: steward boot livhana-layer1.1 --project %s", b.Agent, dir)
 	}
 	if err != nil {
 		return err
 	}
-	if a.output == "json" {
-		return a.print(map[string]any{"agent": b.Agent, "project": dir, "protocol": protocolName, "pid": b.PID, "proof": b.Process.Proves()})
-	}
-	fmt.Fprintf(a.out, "✅ %s initialized in %s\n", terminal.Clean(b.Agent), dir)
-	return nil
+	doc := map[string]any{"agent": b.Agent, "project": dir, "protocol": protocolName, "pid": b.PID, "proof": b.Process.Proves()}
+	return a.Report(doc, "✅ %s initialized in %s", terminal.Clean(b.Agent), dir)
 }
 
 // protocolFor picks the protocol when --protocol is not given: protocol 000 for its known agents, otherwise the only
@@ -103,11 +99,11 @@ func protocolFor(agent, dir string, cfg config.Config) (string, error) {
 	spoken := daemon.OpenProject(config.ProjectRef{Path: dir}, cfg, false).Detect()
 	switch len(spoken) {
 	case 0:
-		return "", usageError{fmt.Errorf("boot %s: name the protocol with --protocol (%s)", terminal.OneWord(agent), protocolNames())}
+		return "", cli.Usagef("boot %s: name the protocol with --protocol (%s)", terminal.OneWord(agent), protocolNames())
 	case 1:
 		return spoken[0], nil
 	}
-	return "", usageError{fmt.Errorf("boot %s: the project speaks %s; name one with --protocol", terminal.OneWord(agent), strings.Join(spoken, " and "))}
+	return "", cli.Usagef("boot %s: the project speaks %s; name one with --protocol", terminal.OneWord(agent), strings.Join(spoken, " and "))
 }
 
 func protocolNames() string {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
-
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/status"

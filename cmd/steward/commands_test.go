@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
@@ -157,7 +158,7 @@ func TestAllIncidents(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Incidents) != 2 || doc.Incidents[1].Key != "over0000" {
 		t.Errorf("%v: %s", err, out)
 	}
-	if code, _, errOut := invoke("incidents", "--all", "--state", "open"); code != exitUsage {
+	if code, _, errOut := invoke("incidents", "--all", "--state", "open"); code != cli.ExitUsage {
 		t.Errorf("--all --state: exit %d, %s", code, errOut)
 	}
 }
@@ -167,7 +168,7 @@ func TestExitCodesOfRefusals(t *testing.T) {
 		status, want int
 		code         string
 	}{
-		{400, exitUsage, "bad_request"}, {404, exitNoSubject, "no_such_subject"}, {409, exitRefused, "refused"}, {409, exitRefused, "ambiguous"}, {503, exitFailed, "not_ready"}, {500, exitFailed, "internal"},
+		{400, cli.ExitUsage, "bad_request"}, {404, cli.ExitNoSubject, "no_such_subject"}, {409, cli.ExitRefused, "refused"}, {409, cli.ExitRefused, "ambiguous"}, {503, cli.ExitFailed, "not_ready"}, {500, cli.ExitFailed, "internal"},
 	} {
 		t.Run(fmt.Sprint(c.status, c.code), func(t *testing.T) {
 			atHome(t)
@@ -190,13 +191,13 @@ func TestWrongUsage(t *testing.T) {
 	atHome(t)
 	for _, args := range []string{"explain", "explain a b", "retry", "ack", "hold", "pause a b", "reload now", "status now", "log a b", "log -n many", "status -o yaml",
 		"config --check x --defaults", "nonsense", "status --nonsense"} {
-		if code, _, errOut := invoke(strings.Fields(args)...); code != exitUsage || strings.Count(errOut, "\n") != 1 {
-			t.Errorf("%s: exit %d, want %d: %q", args, code, exitUsage, errOut)
+		if code, _, errOut := invoke(strings.Fields(args)...); code != cli.ExitUsage || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%s: exit %d, want %d: %q", args, code, cli.ExitUsage, errOut)
 		}
 	}
 	for _, name := range []string{"", ".", ".."} {
-		if code, _, _ := invoke("cancel", name); code != exitUsage {
-			t.Errorf("cancel %q: exit %d, want %d", name, code, exitUsage)
+		if code, _, _ := invoke("cancel", name); code != cli.ExitUsage {
+			t.Errorf("cancel %q: exit %d, want %d", name, code, cli.ExitUsage)
 		}
 	}
 }
@@ -205,8 +206,8 @@ func TestWithoutADaemon(t *testing.T) {
 	atHome(t)
 	for _, args := range []string{"status", "agents", "tasks", "locks", "incidents", "incidents --all", "goals", "log", "log --follow", "explain x", "ack x", "retry x", "cancel x", "hold x", "pause", "resume x", "reload"} {
 		code, out, errOut := invoke(strings.Fields(args)...)
-		if code != exitNoDaemon || out != "" || !strings.Contains(errOut, "steward run") || strings.Count(errOut, "\n") != 1 {
-			t.Errorf("%s: exit %d, want %d; %q; %q", args, code, exitNoDaemon, out, errOut)
+		if code != cli.ExitNoDaemon || out != "" || !strings.Contains(errOut, "steward run") || strings.Count(errOut, "\n") != 1 {
+			t.Errorf("%s: exit %d, want %d; %q; %q", args, code, cli.ExitNoDaemon, out, errOut)
 		}
 	}
 }
@@ -218,10 +219,10 @@ func TestStatusShowsTheLastSnapshot(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errOut := invoke("status")
-	if code != exitNoDaemon || !strings.Contains(out, "steward 1.2.3") || !strings.Contains(errOut, "no steward is running; last seen") {
+	if code != cli.ExitNoDaemon || !strings.Contains(out, "steward 1.2.3") || !strings.Contains(errOut, "no steward is running; last seen") {
 		t.Errorf("exit %d, %q, %q", code, out, errOut)
 	}
-	if watched, err := (&app{err: io.Discard}).watchedStatus(t.Context()); err != nil || watched.Looks != doc.Looks || watched.Daemon == nil || watched.Daemon.Running {
+	if watched, err := watchedStatus(t.Context(), (&cli.App{Err: io.Discard})); err != nil || watched.Looks != doc.Looks || watched.Daemon == nil || watched.Daemon.Running {
 		t.Errorf("--watch shows the last picture while no daemon runs: %v, %+v", err, watched.Daemon)
 	}
 	// The heartbeat is newer than an unchanged snapshot.
@@ -235,7 +236,7 @@ func TestStatusShowsTheLastSnapshot(t *testing.T) {
 	}
 	code, out, _ = invoke("status", "-o", "json")
 	var back status.Document
-	if err := json.Unmarshal([]byte(out), &back); err != nil || code != exitNoDaemon || back.Looks != doc.Looks {
+	if err := json.Unmarshal([]byte(out), &back); err != nil || code != cli.ExitNoDaemon || back.Looks != doc.Looks {
 		t.Errorf("exit %d, %v: %s", code, err, out)
 	}
 }
@@ -276,7 +277,7 @@ func TestWatchPrintsBlocks(t *testing.T) {
 	fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, `{"threshold":0.8,"held":[]}`) })
 	ctx, stop := context.WithCancel(t.Context())
 	out := &stopAfter{text: "load", n: 2, stop: stop}
-	m := &capacityView{app: &app{out: out, output: "text"}, client: status.NewClient(os.Getenv("STEWARD_SOCKET"))}
+	m := &capacityView{app: &cli.App{Out: out, Output: "text"}, client: status.NewClient(os.Getenv("STEWARD_SOCKET"))}
 	if err := m.watch(ctx); err != nil {
 		t.Error(err)
 	}
@@ -299,8 +300,8 @@ func TestFollowEndsQuietly(t *testing.T) {
 			})
 			ctx, stop := context.WithCancel(t.Context())
 			out := &stopAfter{text: "\n", n: 1, stop: stop}
-			a := &app{out: out, err: io.Discard, output: output}
-			if err := a.follow(ctx, "/v1/log"); err != nil {
+			a := &cli.App{Out: out, Err: io.Discard, Output: output}
+			if err := followJournal(ctx, a, "/v1/log"); err != nil {
 				t.Error(err)
 			}
 			if got := out.seen.String(); !strings.HasSuffix(got, want) {
@@ -313,7 +314,7 @@ func TestFollowEndsQuietly(t *testing.T) {
 func TestFollowSaysWhenTheDaemonGoes(t *testing.T) {
 	atHome(t)
 	fakeDaemon(t, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, ": live\n\n") })
-	if code, _, errOut := invoke("log", "--follow"); code != exitNoDaemon {
+	if code, _, errOut := invoke("log", "--follow"); code != cli.ExitNoDaemon {
 		t.Errorf("exit %d: %s", code, errOut)
 	}
 }
@@ -331,8 +332,8 @@ func TestABadConfigurationKeepsNobodyFromTheDaemon(t *testing.T) {
 	if _, _, errOut := invoke("incidents"); strings.Count(errOut, "the configuration cannot be used") != 1 {
 		t.Errorf("of two questions to the daemon each warns: %q", errOut)
 	}
-	if code, _, _ := invoke("agents", "--config", filepath.Join(dir, "config.toml")); code != exitFailed {
-		t.Errorf("with --config: exit %d, want %d", code, exitFailed)
+	if code, _, _ := invoke("agents", "--config", filepath.Join(dir, "config.toml")); code != cli.ExitFailed {
+		t.Errorf("with --config: exit %d, want %d", code, cli.ExitFailed)
 	}
 }
 
@@ -343,12 +344,12 @@ func TestConfigCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errOut := invoke("config", "--check", bad)
-	if code != exitFailed || out != "" || !strings.Contains(errOut, bad+":2: ") || !strings.Contains(errOut, bad+":5: ") {
+	if code != cli.ExitFailed || out != "" || !strings.Contains(errOut, bad+":2: ") || !strings.Contains(errOut, bad+":5: ") {
 		t.Errorf("check: exit %d, %q, %q", code, out, errOut)
 	}
 	code, out, _ = invoke("config", "--check", bad, "-o", "json")
 	var check fileCheck
-	if err := json.Unmarshal([]byte(out), &check); err != nil || code != exitFailed || check.OK || len(check.Problems) != 2 || check.Problems[0].Line != 2 {
+	if err := json.Unmarshal([]byte(out), &check); err != nil || code != cli.ExitFailed || check.OK || len(check.Problems) != 2 || check.Problems[0].Line != 2 {
 		t.Errorf("check: exit %d, %v: %s", code, err, out)
 	}
 	code, out, _ = invoke("config", "--check", filepath.Join(dir, "config.toml"))
@@ -390,8 +391,8 @@ func TestCompletion(t *testing.T) {
 }
 
 func TestEveryCommandHelps(t *testing.T) {
-	a := &app{}
-	for _, c := range append(append(a.viewCommands(), a.operatorCommands()...), a.configCommand(), a.versionCommand()) {
+	a := &cli.App{}
+	for _, c := range append(append(newViewCommands(a), newOperatorCommands(a)...), newConfigCommand(a), newVersionCommand(a)) {
 		if c.Short == "" || !strings.Contains(c.Example, "steward "+c.Name()) {
 			t.Errorf("%s: help without an example: %q", c.Name(), c.Example)
 		}
@@ -437,7 +438,7 @@ func TestOldPictureSaysSo(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"format": 2, "version": "9"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, out, errOut := invoke("status"); code != exitNoDaemon || out != "" || !strings.Contains(errOut, "newer steward") {
+	if code, out, errOut := invoke("status"); code != cli.ExitNoDaemon || out != "" || !strings.Contains(errOut, "newer steward") {
 		t.Errorf("of a newer steward: exit %d, %q, %q", code, out, errOut)
 	}
 }
@@ -466,7 +467,7 @@ func TestJournalWithoutADaemon(t *testing.T) {
 			t.Errorf("%s as JSON: exit %d, %s", args, code, out)
 		}
 	}
-	if code, _, errOut := invoke("log", "nosuch"); code != exitNoSubject || !strings.Contains(errOut, "nosuch") {
+	if code, _, errOut := invoke("log", "nosuch"); code != cli.ExitNoSubject || !strings.Contains(errOut, "nosuch") {
 		t.Errorf("an unknown name: exit %d, %q", code, errOut)
 	}
 }

@@ -5,25 +5,24 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/status/terminal"
-
-	"github.com/spf13/cobra"
-
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
+	"github.com/spf13/cobra"
 )
 
 // completionTime bounds how long a shell waits for names.
 const completionTime = 500 * time.Millisecond
 
 // completeNames completes a single argument with the daemon's names of the given kinds ("agent", "task", "lock", "incident", "project").
-func (a *app) completeNames(kinds ...string) cobra.CompletionFunc {
+func completeNames(a *cli.App, kinds ...string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), completionTime)
 		defer cancel()
-		_, paths, _ := a.settings()
+		_, paths, _ := a.Settings()
 		var doc status.Document
 		if status.NewClient(paths.Socket).Get(ctx, "/v1/status", &doc) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -37,8 +36,8 @@ func (a *app) completeNames(kinds ...string) cobra.CompletionFunc {
 }
 
 // completeEach is completeNames for every argument.
-func (a *app) completeEach(kinds ...string) cobra.CompletionFunc {
-	first := a.completeNames(kinds...)
+func completeEach(a *cli.App, kinds ...string) cobra.CompletionFunc {
+	first := completeNames(a, kinds...)
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return first(c, nil, begun)
 	}

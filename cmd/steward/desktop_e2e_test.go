@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
-
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 )

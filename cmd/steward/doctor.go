@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/doctor"
+	servicecmd "github.com/livhana/steward/cmd/steward/service"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/status/terminal"
 	"github.com/spf13/cobra"
 )
 
-func (a *app) doctorCommand() *cobra.Command {
+func newDoctorCommand(a *cli.App) *cobra.Command {
 	var reach bool
 	c := &cobra.Command{
 		Use:   "doctor",
@@ -19,49 +21,36 @@ func (a *app) doctorCommand() *cobra.Command {
 			"to reach you. It changes nothing, sends nothing, needs no daemon, and takes 5 s at most. It exits with 1 when something\n" +
 			"fails; warnings do not count. With --reach it sends a real test by every channel, and waits 30 s for you to press its button.",
 		Example: "  steward doctor\n  steward doctor --reach\n  steward doctor -o json",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.doctor(c.Context(), reach) },
+		RunE:    func(c *cobra.Command, _ []string) error { return examine(c.Context(), a, reach) },
 	}
 	c.Flags().BoolVar(&reach, "reach", false, "send a real test by every channel")
 	return c
 }
 
-func (a *app) doctor(ctx context.Context, reach bool) error {
-	doc, err := doctor.Examine(ctx, doctor.Options{Version: version(), ConfigFile: a.configFile, Settings: a.settings, Place: a.place, Binary: ownBinary, Reach: reach,
+func examine(ctx context.Context, a *cli.App, reach bool) error {
+	doc, err := doctor.Examine(ctx, doctor.Options{Version: a.Version, ConfigFile: a.ConfigFile, Settings: a.Settings, Paths: a.Paths, Binary: servicecmd.OwnBinary, Reach: reach,
 		Account: func(system bool, user string) (service.Account, error) {
-			return serviceOptions{system: system, user: user}.account()
+			return servicecmd.Target{System: system, User: user}.Account()
 		},
 		Spec: func(system bool, binary string, who service.Account) (service.Spec, error) {
-			return a.spec(serviceOptions{system: system, binary: binary}, who, a.placeOf(serviceOptions{system: system}, who))
+			return servicecmd.SpecOf(a, servicecmd.Target{System: system, Binary: binary}, who, servicecmd.PathsOf(a, servicecmd.Target{System: system}, who))
 		},
-		Announce: func(text string) { fmt.Fprintln(a.err, text) }})
+		Announce: func(text string) { fmt.Fprintln(a.Err, text) }})
 	if err != nil {
 		return err
 	}
-	if err = a.printDiagnosis(doc); err != nil {
+	if err = cli.Tell(a, doc, renderDiagnosis); err != nil {
 		return err
 	}
 	if !doc.OK {
-		return quiet{exitFailed}
+		return cli.Exit(cli.ExitFailed)
 	}
 	return nil
 }
 
-// levelStyle is the terminal style of a level.
-func levelStyle(l doctor.Level) terminal.Style {
-	switch l {
-	case doctor.LevelWarn:
-		return terminal.Yellow
-	case doctor.LevelFail:
-		return terminal.Red
-	}
-	return terminal.Green
-}
+var levelStyles = map[doctor.Level]terminal.Style{doctor.LevelOK: terminal.Green, doctor.LevelWarn: terminal.Yellow, doctor.LevelFail: terminal.Red}
 
-func (a *app) printDiagnosis(doc doctor.Diagnosis) error {
-	if a.output == "json" {
-		return a.print(doc)
-	}
-	p := a.page()
+func renderDiagnosis(p *terminal.Page, doc doctor.Diagnosis) {
 	area, count := "", map[doctor.Level]int{}
 	for _, f := range doc.Checks {
 		if f.Area != area {
@@ -74,19 +63,18 @@ func (a *app) printDiagnosis(doc doctor.Diagnosis) error {
 		count[f.Level]++
 		renderFinding(p, f)
 	}
-	p.Full("\n%s", tally(count))
-	return a.write(p.String())
+	p.Full("\n%s", counted(count))
 }
 
 // renderFinding prints a finding without truncation: users copy commands from it.
 func renderFinding(p *terminal.Page, f doctor.Finding) {
-	p.Full("  %s%*s%s: %s", p.Dye(string(f.Level), levelStyle(f.Level)), 6-len(f.Level), "", terminal.Clean(f.Name), terminal.Clean(f.Text))
+	p.Full("  %s%*s%s: %s", p.Dye(string(f.Level), levelStyles[f.Level]), 6-len(f.Level), "", terminal.Clean(f.Name), terminal.Clean(f.Text))
 	if f.Do != "" {
 		p.Full("        → %s", terminal.Clean(f.Do))
 	}
 }
 
-func tally(count map[doctor.Level]int) string {
+func counted(count map[doctor.Level]int) string {
 	if count[doctor.LevelFail]+count[doctor.LevelWarn] == 0 {
 		return "everything works"
 	}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/livhana/steward/cmd/steward/cli"
 )
 
 // doctor runs it, and gives what it prints and its exit code.
@@ -53,8 +55,8 @@ func TestDoctorWhereEverythingHangs(t *testing.T) {
 	r.env = append(r.env, "DBUS_SESSION_BUS_ADDRESS=unix:path="+bus)
 	out, code := r.doctor(r.command("steward", "doctor"))
 	r.says(out, "fail  socket: somebody listens on .* and does not answer", "warn  desktop: popups do not reach the desktop: .*no answer", "ok    state folder", "1 failure,")
-	if code != exitFailed {
-		t.Errorf("exit %d, want %d", code, exitFailed)
+	if code != cli.ExitFailed {
+		t.Errorf("exit %d, want %d", code, cli.ExitFailed)
 	}
 	if err := errors.Join(os.Remove(r.at("config.toml")), syscall.Mkfifo(r.at("config.toml"), 0o600)); err != nil {
 		t.Fatal(err)
@@ -89,7 +91,7 @@ func TestDoctorOfAnotherUser(t *testing.T) {
 	}
 	out, code := r.doctor(c)
 	r.says(out, "fail  p: .* cannot be written: permission denied", "→ make it writable", "fail  shut: .* cannot be read: permission denied")
-	if code != exitFailed {
-		t.Errorf("exit %d, want %d", code, exitFailed)
+	if code != cli.ExitFailed {
+		t.Errorf("exit %d, want %d", code, cli.ExitFailed)
 	}
 }

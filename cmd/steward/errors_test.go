@@ -2,12 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/livhana/steward/cmd/steward/cli"
+	"github.com/livhana/steward/join/exec"
 	"github.com/livhana/steward/status"
 )
 
@@ -33,15 +34,15 @@ func TestErrorsInJSON(t *testing.T) {
 		message string
 		hint    string
 	}{
-		{"agents -o json", broken, exitFailed, "internal", "list agents: the disk is?[2J full", ""},
-		{"config --check absent.toml -o json", nil, exitFailed, "failed", "absent.toml", ""},
-		{"agents --nonsense --output=json", nil, exitUsage, "usage", "unknown flag --nonsense", "see steward agents --help"},
-		{"nonsense -ojson", nil, exitUsage, "usage", `unknown command "nonsense"`, "see steward --help"},
-		{"tasks --limit -1 -o json", nil, exitUsage, "usage", "list tasks: --limit -1: use 0 or more", ""},
-		{"agents -o json", nil, exitNoDaemon, "no_daemon", "no steward is running there", "start it with 'steward run'"},
-		{"ack zzzz -o json", missing, exitNoSubject, "no_such_subject", "acknowledge zzzz: no incident zzzz", "see 'steward incidents' for what is open"},
-		{"ack 3 -o json", conflict, exitRefused, "ambiguous", "acknowledge 3: 3 can mean 2 things", "name one of: 3a, 3b"},
-		{"exec --project . -o json -- /nowhere/tool", nil, exitNotFound, "not_started", "/nowhere/tool", ""},
+		{"agents -o json", broken, cli.ExitFailed, "internal", "list agents: the disk is?[2J full", ""},
+		{"config --check absent.toml -o json", nil, cli.ExitFailed, "failed", "absent.toml", ""},
+		{"agents --nonsense --output=json", nil, cli.ExitUsage, "usage", "unknown flag --nonsense", "see steward agents --help"},
+		{"nonsense -ojson", nil, cli.ExitUsage, "usage", `unknown command "nonsense"`, "see steward --help"},
+		{"tasks --limit -1 -o json", nil, cli.ExitUsage, "usage", "list tasks: --limit -1: use 0 or more", ""},
+		{"agents -o json", nil, cli.ExitNoDaemon, "no_daemon", "no steward is running there", "start it with 'steward run'"},
+		{"ack zzzz -o json", missing, cli.ExitNoSubject, "no_such_subject", "acknowledge zzzz: no incident zzzz", "see 'steward incidents' for what is open"},
+		{"ack 3 -o json", conflict, cli.ExitRefused, "ambiguous", "acknowledge 3: 3 can mean 2 things", "name one of: 3a, 3b"},
+		{"exec --project . -o json -- /nowhere/tool", nil, exec.ExitNotFound, "not_started", "/nowhere/tool", ""},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			atHome(t)
@@ -59,11 +60,5 @@ func TestErrorsInJSON(t *testing.T) {
 				t.Errorf("exit %d, %+v", code, e)
 			}
 		})
-	}
-}
-
-func TestGivenUpIsNamed(t *testing.T) {
-	if exit, code := classOf(hopeless{errors.New("x")}); exit != exitHopeless || code != codeGivenUp {
-		t.Error(exit, code)
 	}
 }

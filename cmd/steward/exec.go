@@ -10,27 +10,21 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
-	"github.com/livhana/steward/status/terminal"
-
-	"github.com/spf13/cobra"
-
 	"github.com/livhana/steward/config"
+	"github.com/livhana/steward/join/exec"
 	"github.com/livhana/steward/join/keep"
 	joinrun "github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/join/worker"
+	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
-)
-
-// The exit codes of a shell: for a command that cannot be executed, for a command that is not found, and the base for
-// commands ended by a signal.
-const (
-	exitNotRunnable = 126
-	exitNotFound    = 127
-	exitSignal      = 128
+	"github.com/spf13/cobra"
 )
 
 // execOptions are the flags of exec.
@@ -40,7 +34,7 @@ type execOptions struct {
 	noWait, leave, now      bool
 }
 
-func (a *app) execCommand() *cobra.Command {
+func newExecCommand(a *cli.App) *cobra.Command {
 	var o execOptions
 	await := 0
 	c := &cobra.Command{
@@ -58,9 +52,13 @@ func (a *app) execCommand() *cobra.Command {
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, argv []string) error {
 			if await > 0 {
-				return awaitWord(c.Context(), await, argv)
+				code, err := exec.AwaitGo(c.Context(), await, argv)
+				if err != nil {
+					return cli.UsageError{Err: err}
+				}
+				return cli.Exit(code)
 			}
-			return a.exec(c.Context(), o, c.Flags().Changed("throttle"), argv)
+			return runExec(c.Context(), a, o, c.Flags().Changed("throttle"), argv)
 		},
 	}
 	f := c.Flags()
@@ -77,35 +75,50 @@ func (a *app) execCommand() *cobra.Command {
 	return c
 }
 
-// exec runs a command as an agent.
-func (a *app) exec(ctx context.Context, o execOptions, throttled bool, argv []string) error {
+// runExec runs a command as an agent.
+func runExec(ctx context.Context, a *cli.App, o execOptions, throttled bool, argv []string) error {
 	switch {
 	case o.restart != keep.Never && o.restart != keep.OnFailure && o.restart != keep.Always:
-		return usageError{fmt.Errorf("exec: --restart %s: use never, on-failure or always", o.restart)}
+		return cli.Usagef("exec: --restart %s: use never, on-failure or always", o.restart)
 	case throttled && !(o.throttle > 0 && o.throttle <= 1):
-		return usageError{fmt.Errorf("exec: --throttle %v: use a share above 0, up to 1", o.throttle)}
+		return cli.Usagef("exec: --throttle %v: use a share above 0, up to 1", o.throttle)
 	case o.now && (o.noWait || throttled):
-		return usageError{errors.New("exec: --now starts in any case; leave out --no-wait and --throttle")}
+		return cli.Usagef("exec: --now starts in any case; leave out --no-wait and --throttle")
 	case o.agent != "" && !isAgentName(o.agent):
-		return usageError{fmt.Errorf("exec: --agent %q: it cannot be used as a file name", o.agent)}
+		return cli.Usagef("exec: --agent %q: it cannot be used as a file name", o.agent)
 	}
-	job, err := a.newJob(o, argv)
+	job, err := execOf(a, o, argv)
 	if err != nil {
 		return err
 	}
-	defer job.client.Close()
+	defer job.Client.Close()
 	outliveReader()
 	var throttle *float64
 	if throttled {
 		throttle = &o.throttle
 	}
-	order := status.AdmitOrder{Project: job.dir, Who: job.name, Throttle: throttle, Person: byPerson()}
+	order := status.AdmitOrder{Project: job.Dir, Who: job.Name, Throttle: throttle, Person: byPerson()}
 	if !o.now {
-		if err := a.awaitRoom(ctx, order, o.noWait); err != nil {
+		if err := awaitRoom(ctx, a, order, o.noWait); err != nil {
 			return err
 		}
 	}
-	return job.run(ctx)
+	return execEnded(exec.Run(job))
+}
+
+// execEnded returns the command's exit code as ours.
+func execEnded(code int, err error) error {
+	var start *exec.StartError
+	var taken *exec.TakenError
+	switch {
+	case errors.As(err, &start):
+		return cli.NotStarted(err, exec.ExitNotRunnable)
+	case errors.As(err, &taken):
+		return terminal.Report(supervisor.ErrRefused, "exec: %v; use another name with --agent", taken)
+	case err == nil && code != 0:
+		return cli.Exit(code)
+	}
+	return err
 }
 
 // isAgentName reports whether an agent may join under this name. The name becomes a file name, and users type it in commands.
@@ -113,51 +126,63 @@ func isAgentName(name string) bool {
 	return jsonfile.PlainName(name) && !strings.ContainsAny(name[:1], ".- ") && strings.TrimSpace(name) == name && len(name) <= 100
 }
 
-// newJob finds the program and the project before exec writes any file.
-func (a *app) newJob(o execOptions, argv []string) (*job, error) {
-	dir, err := projectDir("exec", o.project)
+// execOf finds the program and the project before exec writes any file.
+func execOf(a *cli.App, o execOptions, argv []string) (job exec.Options, err error) {
+	dir, err := cli.ProjectDir("exec", o.project)
 	if err != nil {
-		return nil, err
+		return job, err
 	}
 	cwd, err := os.Getwd()
 	if err != nil {
-		return nil, fmt.Errorf("exec: find the current folder: %w", err)
+		return job, fmt.Errorf("exec: find the current folder: %w", err)
 	}
 	path, err := joinrun.Find(argv[0], cwd, os.Getenv("PATH"))
 	if err != nil {
 		failure := fmt.Errorf("exec: %s", terminal.Clean(terminal.ErrorText(err)))
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, notStarted(failure, exitNotFound)
+			return job, cli.NotStarted(failure, exec.ExitNotFound)
 		}
-		return nil, notStarted(failure, exitNotRunnable)
+		return job, cli.NotStarted(failure, exec.ExitNotRunnable)
 	}
-	cfg, _, err := a.settings()
+	cfg, _, err := a.Settings()
 	if err != nil {
 		cfg = config.Defaults() // an invalid daemon configuration must not stop an agent from working
 	}
 	name := o.agent
 	if name == "" {
 		if name = filepath.Base(path); !isAgentName(name) {
-			return nil, usageError{fmt.Errorf("exec: %q is not a name for an agent; use another with --agent", name)}
+			return job, cli.Usagef("exec: %q is not a name for an agent; use another with --agent", name)
 		}
 	}
-	return &job{app: a, execOptions: o, dir: dir, path: path, argv: argv, name: name, madeUp: o.agent == "", cfg: daemon.KeepConfig(cfg), limits: cfg.Heartbeat,
-		client: daemon.Connect(dir), registers: daemon.RegistersIn(dir, cfg)}, nil
+	return exec.Options{Path: path, Argv: argv, Dir: dir, Name: name, Numbered: o.agent == "", Restart: o.restart, Leave: o.leave,
+		Keep: daemon.KeepConfig(cfg), Keeper: daemon.SelfIdentity(), Client: daemon.Connect(dir), Registers: daemon.RegistersIn(dir, cfg),
+		Pace: func(name string) time.Duration { return cfg.Heartbeat.For(agentstatus.Name, name).Pace() },
+		Beat: func(ctx context.Context, name string, uptime time.Duration) {
+			if supervised(ctx, a, dir) {
+				return
+			}
+			p := agentstatus.New(dir, agentstatus.Options{Guard: daemon.GuardLock})
+			defer p.Close()
+			_ = p.Keep(map[string]time.Duration{name: uptime}, time.Now()) // the next beat may succeed
+		},
+		Now:      time.Now,
+		Say:      func(text string) { fmt.Fprintln(a.Err, "steward: "+text) },
+		Terminal: terminal.IsTerminal(a.Err)}, nil
 }
 
-// figures matches the numbers in a reason: they vary between checks while the reason stays the same.
-var figures = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9.]+`) })
+// numbers matches the numbers in a reason: they vary between checks while the reason stays the same.
+var numbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9.]+`) })
 
 // awaitRoom waits for the capacity gate, and prints the reason whenever it changes.
-func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) error {
+func awaitRoom(ctx context.Context, a *cli.App, o status.AdmitOrder, noWait bool) error {
 	said := ""
 	for {
-		ok, why, again := a.gate(ctx, o)
+		ok, why, again := askGate(ctx, a, o)
 		switch {
 		case ctx.Err() != nil:
-			return quiet{exitSignal + 2}
+			return cli.Exit(exec.ExitSignal + 2)
 		case ok && said != "":
-			fmt.Fprintln(a.err, "steward: there is room now")
+			fmt.Fprintln(a.Err, "steward: there is room now")
 			return nil
 		case ok:
 			return nil
@@ -165,12 +190,38 @@ func (a *app) awaitRoom(ctx context.Context, o status.AdmitOrder, noWait bool) e
 			return terminal.Report(supervisor.ErrRefused, "exec: %s", why)
 		}
 		same, _, _ := strings.Cut(why, worker.Largest) // the largest consumer changes all the time
-		if reason := figures().ReplaceAllString(same, ""); reason != said {
+		if reason := numbers().ReplaceAllString(same, ""); reason != said {
 			said = reason
-			fmt.Fprintln(a.err, "steward: waiting for room: "+terminal.Clean(why)+"; or start at once with --now")
+			fmt.Fprintln(a.Err, "steward: waiting for room: "+terminal.Clean(why)+"; or start at once with --now")
 		}
-		if rest(ctx, min(again, supervisor.AskAgain)) != nil {
-			return quiet{exitSignal + 2}
+		if cli.Sleep(ctx, min(again, supervisor.AskAgain)) != nil {
+			return cli.Exit(exec.ExitSignal + 2)
 		}
 	}
+}
+
+// newRunTaskCommand is started by steward itself, as the shim process between a worker and a command (join/run).
+func newRunTaskCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{Use: "run-task", Hidden: true, Short: "Run one command as a tree of processes that ends as one", RunE: func(*cobra.Command, []string) error {
+		return joinrun.Shim(os.Stdin, a.Out, time.Now)
+	}}
+}
+
+// agentMarks are environment variables that agents set for the processes they start.
+var agentMarks = []string{"STEWARD_AGENT", "STEWARD_TASK_ID", "AI_AGENT", "CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CODEX_SANDBOX", "CODEX_THREAD_ID",
+	"CURSOR_AGENT", "GEMINI_CLI", "OPENCODE"}
+
+// byPerson reports whether a user starts this command: standard input and standard error are a terminal, and no
+// environment variable shows that an agent drives that terminal.
+func byPerson() bool {
+	return isPerson(terminal.IsTerminalFile(os.Stdin) && terminal.IsTerminalFile(os.Stderr), os.LookupEnv)
+}
+
+func isPerson(terminal bool, lookup func(string) (string, bool)) bool {
+	for _, name := range agentMarks {
+		if value, set := lookup(name); set && value != "" {
+			return false
+		}
+	}
+	return terminal
 }

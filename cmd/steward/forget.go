@@ -4,21 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
-	"github.com/livhana/steward/status/terminal"
-
-	"github.com/spf13/cobra"
-
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
+	"github.com/spf13/cobra"
 )
 
-func (a *app) forgetCommand() *cobra.Command {
+func newForgetCommand(a *cli.App) *cobra.Command {
 	var project string
 	c := &cobra.Command{
 		Use:   "forget AGENT",
@@ -27,24 +27,24 @@ func (a *app) forgetCommand() *cobra.Command {
 			"kept in tmp/agent_status/steward/forgotten/. An agent that is alive is refused with exit code 5. An agent that beats\n" +
 			"or boots again is listed again. forget works without a daemon.",
 		Example: "  steward forget claude-3",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.completeNames("agent"),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNames(a, "agent"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.forget(c.Context(), project, args[0])
+			return forgetAgent(c.Context(), a, project, args[0])
 		},
 	}
 	c.Flags().StringVar(&project, "project", ".", "the project's `DIR`")
 	return c
 }
 
-func (a *app) forget(ctx context.Context, project, agent string) error {
-	dir, err := projectDir("forget", project)
+func forgetAgent(ctx context.Context, a *cli.App, project, agent string) error {
+	dir, err := cli.ProjectDir("forget", project)
 	if err != nil {
 		return err
 	}
-	if err := a.mayForget(ctx, dir, agent); err != nil {
+	if err := mayForget(ctx, a, dir, agent); err != nil {
 		return err
 	}
-	cfg, _, err := a.settings()
+	cfg, _, err := a.Settings()
 	if err != nil {
 		cfg = config.Defaults()
 	}
@@ -59,16 +59,12 @@ func (a *app) forget(ctx context.Context, project, agent string) error {
 	case err != nil:
 		return fmt.Errorf("forget %s: %w", agent, err)
 	}
-	if a.output == "json" {
-		return a.print(map[string]any{"agent": agent, "project": dir, "forgotten": true})
-	}
-	fmt.Fprintf(a.out, "%s is forgotten\n", terminal.Clean(agent))
-	return nil
+	return a.Report(map[string]any{"agent": agent, "project": dir, "forgotten": true}, "%s is forgotten", terminal.Clean(agent))
 }
 
 // mayForget asks a running daemon, which knows more than the files show.
-func (a *app) mayForget(ctx context.Context, dir, agent string) error {
-	paths, err := a.reach()
+func mayForget(ctx context.Context, a *cli.App, dir, agent string) error {
+	paths, err := a.Reach()
 	if err != nil {
 		return nil
 	}
@@ -77,7 +73,8 @@ func (a *app) mayForget(ctx context.Context, dir, agent string) error {
 		return nil // no daemon: decide by the files
 	}
 	for _, r := range doc.Agents {
-		if r.Name != agent || r.Protocol != agentstatus.Name || pathOf(doc, r.Project) != dir {
+		here := slices.ContainsFunc(doc.Projects, func(p supervisor.ProjectReport) bool { return p.Name == r.Project && p.Path == dir })
+		if r.Name != agent || r.Protocol != agentstatus.Name || !here {
 			continue
 		}
 		switch r.State {
@@ -86,13 +83,4 @@ func (a *app) mayForget(ctx context.Context, dir, agent string) error {
 		}
 	}
 	return nil
-}
-
-func pathOf(doc status.Document, project string) string {
-	for _, p := range doc.Projects {
-		if p.Name == project {
-			return p.Path
-		}
-	}
-	return ""
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/protocol"
@@ -19,13 +20,13 @@ import (
 // judgeTime is the longest time that a new task waits for the daemon's first verdict.
 const judgeTime = 2 * time.Second
 
-// gate asks whether there is room to start work now: a task of a project, or any program. The daemon answers; without a
+// askGate asks whether there is room to start work now: a task of a project, or any program. The daemon answers; without a
 // daemon, gate measures the load itself. Without room, why is a sentence for the user, and wait the time until the next check.
-func (a *app) gate(ctx context.Context, o status.AdmitOrder) (ok bool, why string, wait time.Duration) {
+func askGate(ctx context.Context, a *cli.App, o status.AdmitOrder) (ok bool, why string, wait time.Duration) {
 	o.PID = os.Getpid()
-	paths, err := a.reach()
+	paths, err := a.Reach()
 	if err != nil {
-		return a.gateAlone(ctx, o)
+		return gateAlone(ctx, a, o)
 	}
 	client := status.NewClient(paths.Socket)
 	for deadline := time.Now().Add(judgeTime); ; {
@@ -33,11 +34,11 @@ func (a *app) gate(ctx context.Context, o status.AdmitOrder) (ok bool, why strin
 		err := client.Post(ctx, "/v1/admit", o, &answer)
 		switch {
 		case err != nil:
-			return a.gateAlone(ctx, o)
+			return gateAlone(ctx, a, o)
 		case answer.Known || time.Now().After(deadline):
 			return answer.Admit || !answer.Known, answer.Why + gateDetail(answer.Gate), span(answer.RetryAfter)
 		}
-		if rest(ctx, span(answer.RetryAfter)) != nil {
+		if cli.Sleep(ctx, span(answer.RetryAfter)) != nil {
 			return false, "interrupted", 0
 		}
 	}
@@ -60,36 +61,67 @@ func gateDetail(g *protocol.Gate) string {
 }
 
 // gateAlone measures the load itself. A gauge that cannot be read does not block work.
-func (a *app) gateAlone(ctx context.Context, o status.AdmitOrder) (bool, string, time.Duration) {
-	cfg, _, err := a.settings()
+func gateAlone(ctx context.Context, a *cli.App, o status.AdmitOrder) (bool, string, time.Duration) {
+	cfg, _, err := a.Settings()
 	if err != nil {
 		cfg = config.Defaults()
 	}
-	g := measure.New(o.Project)
-	g.Sample(time.Now())
-	if rest(ctx, pause) != nil {
+	w := capacity.Waiter{Subject: protocol.Subject{Project: o.Project, Kind: protocol.KindMachine, ID: "admission"}, Person: o.Person}
+	return (&ownGate{project: o.Project, limits: cfg.Capacity}).admit(ctx, w, o.Throttle)
+}
+
+// ownGate decides by its own gauge whether there is room: where no daemon supervises the project. Only one goroutine uses it.
+type ownGate struct {
+	project string
+	limits  capacity.Config
+	several bool // work runs in parallel
+	gauge   *measure.Gauge
+	last    capacity.Load
+	spent   bool // work was admitted on the last reading, which does not show it yet
+}
+
+func (g *ownGate) admit(ctx context.Context, w capacity.Waiter, throttle *float64) (ok bool, why string, wait time.Duration) {
+	if g.spent && g.several && cli.Sleep(ctx, pause-time.Since(g.last.At)) != nil {
 		return false, "interrupted", 0
 	}
-	now := time.Now()
-	load := g.Sample(now)
-	w := capacity.Waiter{Subject: protocol.Subject{Project: o.Project, Kind: protocol.KindMachine, ID: "admission"}, Since: now, Person: o.Person}
-	if o.Throttle != nil {
-		w.Throttle = protocol.Used(*o.Throttle)
+	load, ok := g.sample(ctx)
+	if !ok {
+		return false, "interrupted", 0
 	}
-	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}}, load, capacity.Memory{At: now}, now, cfg.Capacity)
-	v := verdicts[0]
-	if v.Admit {
-		return true, "", 0
+	w.Since = load.At
+	if throttle != nil {
+		w.Throttle = protocol.Used(*throttle)
 	}
-	gate := v.Gate
-	gate.Consumers = capacity.Largest(g.Candidates(capacity.ConsumersShown), gate.Dimension, capacity.ConsumersShown)
-	// No event reports new room, and each check takes a reading.
-	return false, v.Why + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
+	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}}, load, capacity.Memory{At: load.At}, load.At, g.limits)
+	if v := verdicts[0]; !v.Admit {
+		gate := v.Gate
+		gate.Consumers = capacity.Largest(g.gauge.Candidates(capacity.ConsumersShown), gate.Dimension, capacity.ConsumersShown)
+		// No event reports new room, and each check takes a reading.
+		return false, v.Why + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
+	}
+	g.spent = true
+	return true, "", 0
+}
+
+// sample reads the gauge. CPU usage covers the time since the previous reading: so a very recent reading is reused, and
+// sample pauses before the first.
+func (g *ownGate) sample(ctx context.Context) (capacity.Load, bool) {
+	if g.gauge == nil {
+		g.gauge = measure.New(g.project)
+		g.gauge.Sample(time.Now())
+		if cli.Sleep(ctx, pause) != nil {
+			return capacity.Load{}, false
+		}
+	}
+	if now := time.Now(); now.Sub(g.last.At) >= pause {
+		g.last, g.spent = g.gauge.Sample(now), false
+	}
+	return g.last, true
 }
 
 // supervised reports whether a running daemon supervises the project.
-func (a *app) supervised(ctx context.Context, project string) bool {
-	paths, err := a.reach()
+func supervised(ctx context.Context, a *cli.App, project string) bool {
+	paths, err := a.Reach()
 	if err != nil {
 		return false
 	}

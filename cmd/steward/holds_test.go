@@ -10,14 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/spf13/cobra"
-
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/cmd/steward/holds"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
+	"github.com/spf13/cobra"
 )
 
 const (
@@ -76,7 +77,7 @@ func TestCommandsFreeWhatOutlivedItsLease(t *testing.T) {
 	project := filepath.Join(dir, "cwd")
 	held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second), taskB: time.Now().Add(time.Hour)})
 	code, _, errOut := invoke("agents")
-	if code != exitNoDaemon || !strings.HasPrefix(errOut, "steward: no steward is running; released 1 task held past the lease\n") {
+	if code != cli.ExitNoDaemon || !strings.HasPrefix(errOut, "steward: no steward is running; released 1 task held past the lease\n") {
 		t.Errorf("exit %d, %q", code, errOut)
 	}
 	if isHeld(project, taskA) || !isHeld(project, taskB) {
@@ -85,7 +86,7 @@ func TestCommandsFreeWhatOutlivedItsLease(t *testing.T) {
 	if _, err := os.Stat(taskPath(project, taskA, ".deferred.json")); err == nil {
 		t.Error("the notice is still there")
 	}
-	if n := (&app{}).releaseStale(t.Context(), ""); n != 0 {
+	if n := holds.ReleaseStale(t.Context(), (&cli.App{}), ""); n != 0 {
 		t.Errorf("freed %d more", n)
 	}
 }
@@ -122,7 +123,7 @@ func TestFreeStaleKnowsTheProjects(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if n := (&app{}).releaseStale(t.Context(), ""); n != c.freed || isHeld(project, taskA) != (c.freed == 0) {
+			if n := holds.ReleaseStale(t.Context(), (&cli.App{}), ""); n != c.freed || isHeld(project, taskA) != (c.freed == 0) {
 				t.Errorf("freed %d, want %d; held: %v", n, c.freed, isHeld(project, taskA))
 			}
 		})
@@ -140,9 +141,9 @@ func TestReleaseWithoutADaemon(t *testing.T) {
 		{args: "release", out: "released cwd:task/" + taskA + " (no steward is running)\nreleased cwd:task/" + taskB + " (no steward is running)\n"},
 		{args: "release " + taskA, out: "released cwd:task/" + taskA + " (no steward is running)\n", b: true},
 		{args: "release cwd:task/" + taskB + " -o json", out: "{\n  \"verb\": \"release\",\n  \"released\": [\n    \"cwd:task/" + taskB + "\"\n  ],\n  \"failed\": []\n}\n", a: true},
-		{args: "release nobody", code: exitNoSubject, err: "there is no such task or agent", a: true, b: true},
-		{args: "release agent/" + taskA, code: exitNoSubject, a: true, b: true},
-		{args: "release codex-cursor", code: exitRefused, err: "it is not held", a: true, b: true},
+		{args: "release nobody", code: cli.ExitNoSubject, err: "there is no such task or agent", a: true, b: true},
+		{args: "release agent/" + taskA, code: cli.ExitNoSubject, a: true, b: true},
+		{args: "release codex-cursor", code: cli.ExitRefused, err: "it is not held", a: true, b: true},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			project := filepath.Join(atHome(t), "cwd")
@@ -194,7 +195,7 @@ func TestReleaseOfANameThatSeveralHave(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errOut := invoke("release", taskA); code != exitRefused || !strings.Contains(errOut, "project:kind/id") {
+	if code, _, errOut := invoke("release", taskA); code != cli.ExitRefused || !strings.Contains(errOut, "project:kind/id") {
 		t.Errorf("exit %d, %s", code, errOut)
 	}
 	if code, _, errOut := invoke("release", "two:task/"+taskA); code != 0 || isHeld(filepath.Join(dir, "two"), taskA) || !isHeld(filepath.Join(dir, "one"), taskA) {
@@ -206,8 +207,8 @@ func TestReleaseOfANameThatSeveralHave(t *testing.T) {
 // releases its expired holds; only the commands of leavesHolds do not.
 func TestEveryCommandReleasesWhatOutlivedItsLease(t *testing.T) {
 	seen := 0
-	eachCommand((&app{}).command(), func(c *cobra.Command) {
-		if !releases(c) {
+	eachCommand(newRootCommand((&cli.App{})), func(c *cobra.Command) {
+		if !holds.Releases(c) {
 			return
 		}
 		seen++
@@ -224,7 +225,7 @@ func TestEveryCommandReleasesWhatOutlivedItsLease(t *testing.T) {
 			held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second), taskB: time.Now().Add(time.Hour)})
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			root := (&app{out: io.Discard, err: io.Discard}).command()
+			root := newRootCommand((&cli.App{Out: io.Discard, Err: io.Discard}))
 			found, rest, err := root.Find(args)
 			if err != nil || found.ParseFlags(rest) != nil {
 				t.Fatal(err)
@@ -262,5 +263,5 @@ func TestFailOpenEndsWithItsContext(t *testing.T) {
 	held(t, project, map[string]time.Time{taskA: time.Now().Add(-time.Second)})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_ = (&app{}).releaseStale(ctx, "") // it must return, whether or not the task is released
+	_ = holds.ReleaseStale(ctx, (&cli.App{}), "") // it must return, whether or not the task is released
 }

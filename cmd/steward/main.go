@@ -7,19 +7,20 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"syscall"
 
-	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/cmd/steward/cli"
+	"github.com/livhana/steward/cmd/steward/demo"
+	"github.com/livhana/steward/cmd/steward/holds"
+	servicecmd "github.com/livhana/steward/cmd/steward/service"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status/terminal"
-
 	"github.com/spf13/cobra"
-
-	"github.com/livhana/steward/config"
-	"github.com/livhana/steward/platform"
 )
 
 func main() {
@@ -28,8 +29,8 @@ func main() {
 
 // run is main without the process exit. An interrupt ends the context; a second interrupt ends the process.
 func run(args []string, out, errOut io.Writer) int {
-	a := &app{out: out, err: errOut}
-	root := a.command()
+	a := &cli.App{Out: out, Err: errOut, Version: version()}
+	root := newRootCommand(a)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -38,25 +39,15 @@ func run(args []string, out, errOut io.Writer) int {
 	if err == nil {
 		return 0
 	}
-	var q quiet
+	var q cli.Quiet
 	if errors.As(err, &q) {
-		return q.code
+		return q.Code
 	}
-	printError(errOut, err, asksJSON(args))
-	return exitCode(err)
+	cli.PrintError(errOut, err, cli.AsksJSON(args))
+	return cli.ExitCode(err)
 }
 
-// app holds the state shared by all commands: the global flags and the outputs.
-type app struct {
-	out, err   io.Writer
-	configFile string
-	socket     string
-	output     string
-	noColor    bool
-	warned     bool // the user was warned that the configuration is unusable
-}
-
-func (a *app) command() *cobra.Command {
+func newRootCommand(a *cli.App) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "steward",
 		Short:         "Looks after the AI coding agents that work on this machine",
@@ -64,75 +55,86 @@ func (a *app) command() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
-			if a.output != "text" && a.output != "json" {
-				return usageError{fmt.Errorf("-o %s: use text or json", terminal.OneWord(a.output))}
+			if a.Output != "text" && a.Output != "json" {
+				return cli.Usagef("-o %s: use text or json", terminal.OneWord(a.Output))
 			}
-			if err := emptyFlags(c); err != nil {
+			if err := cli.EmptyFlags(c); err != nil {
 				return err
 			}
-			a.releaseForClient(c)
+			if holds.Releases(c) {
+				holds.ReleaseWhile(a, c)
+			}
 			return nil
 		},
 	}
 	f := root.PersistentFlags()
-	f.StringVar(&a.configFile, "config", "", "configuration `FILE` (default: the platform's place)")
-	f.StringVar(&a.socket, "socket", "", "the daemon's socket `PATH`")
-	f.StringVarP(&a.output, "output", "o", "text", "text or json")
-	f.BoolVar(&a.noColor, "no-color", false, "print without colour")
-	root.SetFlagErrorFunc(flagWords)
-	root.AddCommand(a.runCommand(), a.planCommand(), a.checkCommand(), a.bootCommand(), a.demoCommand())
-	root.AddCommand(a.viewCommands()...)
-	root.AddCommand(a.operatorCommands()...)
-	root.AddCommand(a.configCommand(), a.versionCommand(), a.serviceCommand(), a.doctorCommand())
-	root.AddCommand(a.runTaskCommand(), a.execCommand())
-	root.AddCommand(a.taskCommand())
-	root.AddCommand(a.workerCommand())
-	root.AddCommand(a.lockCommand())
-	root.SetOut(a.out) // cobra's own commands copy the output when they are created
-	root.SetErr(a.err)
+	f.StringVar(&a.ConfigFile, "config", "", "configuration `FILE` (default: the platform's place)")
+	f.StringVar(&a.Socket, "socket", "", "the daemon's socket `PATH`")
+	f.StringVarP(&a.Output, "output", "o", "text", "text or json")
+	f.BoolVar(&a.NoColor, "no-color", false, "print without colour")
+	root.SetFlagErrorFunc(cli.FlagError)
+	root.AddCommand(newRunCommand(a), newPlanCommand(a), newCheckCommand(a), newBootCommand(a), demo.NewCommand(a, func(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
+		return bootAgent(a, c, project, protocolName, b)
+	}))
+	root.AddCommand(newViewCommands(a)...)
+	root.AddCommand(newOperatorCommands(a)...)
+	root.AddCommand(newConfigCommand(a), newVersionCommand(a), servicecmd.NewCommand(a), newDoctorCommand(a))
+	root.AddCommand(newRunTaskCommand(a), newExecCommand(a))
+	root.AddCommand(newTaskCommand(a))
+	root.AddCommand(newWorkerCommand(a))
+	root.AddCommand(newLockCommand(a))
+	root.SetOut(a.Out) // cobra's own commands copy the output when they are created
+	root.SetErr(a.Err)
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
-	refuseWrongUsage(root)
+	cli.CheckUsage(root)
 	return root
 }
 
-// place returns the paths of this user's steward, with flags and environment applied.
-func (a *app) place() platform.Paths {
-	home, _ := os.UserHomeDir()
-	p := platform.DefaultPaths(os.Getenv, home, os.Getuid())
-	if a.configFile != "" {
-		p.Config = a.configFile
+// release is the version of a released binary, set by the linker: -X main.release=1.2.3.
+var release string
+
+// version is the release, or else the build information recorded by the Go toolchain.
+func version() string {
+	if release != "" {
+		return release
 	}
-	if a.socket != "" {
-		p.Socket = a.socket
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "dev"
 	}
-	return p
+	return versionOf(info)
 }
 
-// settings reads the configuration. A file named by the user must exist; the default file need not.
-func (a *app) settings() (config.Config, platform.Paths, error) {
-	p := a.place()
-	load := config.LoadOptional
-	if a.configFile != "" || os.Getenv("STEWARD_CONFIG") != "" {
-		load = config.Load
+func versionOf(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
 	}
-	cfg, err := load(p.Config, daemon.CheckPrograms)
-	if err != nil {
-		return cfg, p, err
-	}
-	if cfg.Human.Name == "" {
-		cfg.Human.Name = platform.Person("Jesse") // the person of protocol 000
-	}
-	home, _ := os.UserHomeDir()
-	if dir := cfg.Supervisor.StateDir; dir != "" && os.Getenv("STEWARD_STATE_DIR") == "" {
-		if p.State, err = config.Expand(dir, home, "/"); err != nil {
-			return cfg, p, fmt.Errorf("supervisor.state_dir: %w", err)
+	var revision, dirty string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = "-" + s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			dirty = "-dirty"
 		}
 	}
-	if path := cfg.Status.Socket; path != "" && a.socket == "" && os.Getenv("STEWARD_SOCKET") == "" {
-		if p.Socket, err = config.Expand(path, home, "/"); err != nil {
-			return cfg, p, fmt.Errorf("status.socket: %w", err)
-		}
+	return "dev" + revision + dirty
+}
+
+func newVersionCommand(a *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version",
+		Example: "  steward version -o json",
+		RunE: func(*cobra.Command, []string) error {
+			doc := struct {
+				Version string `json:"version"`
+				Go      string `json:"go"`
+				OS      string `json:"os"`
+				Arch    string `json:"arch"`
+			}{a.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH}
+			return a.Report(doc, "steward %s (%s, %s/%s)", doc.Version, doc.Go, doc.OS, doc.Arch)
+		},
 	}
-	return cfg, p, nil
 }

@@ -8,35 +8,34 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/livhana/steward/status/terminal"
-	"github.com/livhana/steward/status/views"
-
-	"github.com/spf13/cobra"
-
+	"github.com/livhana/steward/cmd/steward/cli"
+	"github.com/livhana/steward/cmd/steward/holds"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
-	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
+	"github.com/spf13/cobra"
 )
 
-// operatorCommands are the commands with which the operator intervenes.
-func (a *app) operatorCommands() []*cobra.Command {
+// newOperatorCommands are the commands with which the operator intervenes.
+func newOperatorCommands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
-		a.ackCommand(), a.answerCommand(), a.snoozeCommand(),
-		a.orderCommand(order{verb: "retry", arg: "TASK", kinds: []string{"task"}, path: "/v1/tasks/%s/retry",
+		newAckCommand(a), newAnswerCommand(a), newSnoozeCommand(a),
+		newOrderCommand(a, order{verb: "retry", arg: "TASK", kinds: []string{"task"}, path: "/v1/tasks/%s/retry",
 			short:   "Run a failed task again, whatever the rules say",
 			example: "  steward retry 7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10 --why \"the disk was full\""}),
-		a.orderCommand(order{verb: "cancel", arg: "TASK", kinds: []string{"task"}, path: "/v1/tasks/%s/cancel",
+		newOrderCommand(a, order{verb: "cancel", arg: "TASK", kinds: []string{"task"}, path: "/v1/tasks/%s/cancel",
 			short: "End a task, or steward's retry of it, for good", example: "  steward cancel sot:task/7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10"}),
-		a.orderCommand(order{verb: "hold", arg: "AGENT", kinds: []string{"agent"}, path: "/v1/agents/%s/hold",
+		newOrderCommand(a, order{verb: "hold", arg: "AGENT", kinds: []string{"agent"}, path: "/v1/agents/%s/hold",
 			short: "Hold an agent: it is neither reaped nor restarted until it is released", example: "  steward hold codex-cursor --why \"debugging it\""}),
-		a.orderCommand(order{verb: "restart", arg: "AGENT", kinds: []string{"agent"}, path: "/v1/agents/%s/restart",
+		newOrderCommand(a, order{verb: "restart", arg: "AGENT", kinds: []string{"agent"}, path: "/v1/agents/%s/restart",
 			short: "End an agent of an [[agent]] row, and start it anew", example: "  steward restart codex-cursor --why \"it uses the old key\""}),
-		a.releaseCommand(), a.forgetCommand(),
-		a.orderCommand(order{verb: "pause", arg: "[PROJECT]", kinds: []string{"project"}, path: "/v1/projects/%s/pause", all: "/v1/pause",
+		newReleaseCommand(a), newForgetCommand(a),
+		newOrderCommand(a, order{verb: "pause", arg: "[PROJECT]", kinds: []string{"project"}, path: "/v1/projects/%s/pause", all: "/v1/pause",
 			short: "Only observe a project (or all) until it is resumed", example: "  steward pause sot --why \"I move files by hand\""}),
-		a.orderCommand(order{verb: "resume", arg: "[PROJECT]", kinds: []string{"project"}, path: "/v1/projects/%s/resume", all: "/v1/resume",
+		newOrderCommand(a, order{verb: "resume", arg: "[PROJECT]", kinds: []string{"project"}, path: "/v1/projects/%s/resume", all: "/v1/resume",
 			short: "Act in a project (or all) again", example: "  steward resume"}),
-		a.orderCommand(order{verb: "reload", all: "/v1/reload",
+		newOrderCommand(a, order{verb: "reload", all: "/v1/reload",
 			short: "Put the configuration file in force; a bad one leaves the old in force", example: "  steward reload"}),
 	}
 }
@@ -51,27 +50,27 @@ type order struct {
 	example   string
 }
 
-func (a *app) orderCommand(o order) *cobra.Command {
+func newOrderCommand(a *cli.App, o order) *cobra.Command {
 	var why string
 	c := &cobra.Command{Use: o.verb, Short: o.short, Example: o.example, Args: o.args()}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		doing, path := o.verb, o.all
 		if len(args) > 0 {
-			at, err := segment(args[0])
+			at, err := pathSegment(args[0])
 			if err != nil {
 				return err
 			}
 			doing, path = o.verb+" "+args[0], fmt.Sprintf(o.path, at)
 		}
-		raw, err := a.post(c.Context(), doing, path, why)
+		raw, err := postOrder(c.Context(), a, doing, path, why)
 		if err != nil {
 			return err
 		}
-		return present(a, raw, views.Carried)
+		return cli.Present(a, raw, views.Carried)
 	}
 	if o.path != "" {
 		c.Use += " " + o.arg
-		c.ValidArgsFunction = a.completeNames(o.kinds...)
+		c.ValidArgsFunction = completeNames(a, o.kinds...)
 		whyFlag(c, &why)
 	}
 	return c
@@ -91,18 +90,18 @@ func whyFlag(c *cobra.Command, why *string) {
 	c.Flags().StringVar(why, "why", "", "the reason, for the journal: `TEXT`")
 }
 
-// segment escapes a typed name as one path segment.
-func segment(name string) (string, error) {
+// pathSegment escapes a typed name as one path segment.
+func pathSegment(name string) (string, error) {
 	switch name {
 	case "", ".", "..":
-		return "", usageError{fmt.Errorf("%q names nothing; see: steward status", name)}
+		return "", cli.Usagef("%q names nothing; see: steward status", name)
 	}
 	return url.PathEscape(name), nil
 }
 
-func (a *app) post(ctx context.Context, doing, path, why string) (json.RawMessage, error) {
+func postOrder(ctx context.Context, a *cli.App, doing, path, why string) (json.RawMessage, error) {
 	var raw json.RawMessage
-	err := a.ask(ctx, doing, func(c *status.Client) error {
+	err := a.Ask(ctx, doing, func(c *status.Client) error {
 		if why == "" {
 			return c.Post(ctx, path, nil, &raw)
 		}
@@ -111,7 +110,7 @@ func (a *app) post(ctx context.Context, doing, path, why string) (json.RawMessag
 	return raw, err
 }
 
-func (a *app) releaseCommand() *cobra.Command {
+func newReleaseCommand(a *cli.App) *cobra.Command {
 	var why string
 	c := &cobra.Command{
 		Use:   "release [TASK or AGENT]",
@@ -119,35 +118,35 @@ func (a *app) releaseCommand() *cobra.Command {
 		Long: "release lets agents see a held task again, or ends the operator's hold on an agent. Without a name it releases all held\n" +
 			"tasks. It works on the files themselves when no steward is running.",
 		Example: "  steward release\n  steward release 7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10\n  steward release agent/codex-cursor",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: a.completeNames("task", "agent"),
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: completeNames(a, "task", "agent"),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := ""
 			if len(args) > 0 {
-				if _, err := segment(args[0]); err != nil {
+				if _, err := pathSegment(args[0]); err != nil {
 					return err
 				}
 				name = args[0]
 			}
-			return a.release(c.Context(), name, why)
+			return releaseHeld(c.Context(), a, name, why)
 		},
 	}
 	whyFlag(c, &why)
 	return c
 }
 
-func (a *app) release(ctx context.Context, name, why string) error {
-	paths, err := a.reach()
+func releaseHeld(ctx context.Context, a *cli.App, name, why string) error {
+	paths, err := a.Reach()
 	if err != nil {
 		return err
 	}
 	raw, err := askRelease(ctx, status.NewClient(paths.Socket), name, why)
 	switch {
 	case errors.Is(err, status.ErrNoDaemon):
-		return a.releaseFiles(ctx, name, why)
+		return releaseFiles(ctx, a, name, why)
 	case err != nil:
-		return failed(err, strings.TrimSpace("release "+name))
+		return cli.Failed(err, strings.TrimSpace("release "+name))
 	}
-	return present(a, raw, views.Carried)
+	return cli.Present(a, raw, views.Carried)
 }
 
 // askRelease asks the daemon to release. A bare name means a task, or else an agent.
@@ -177,10 +176,10 @@ type released struct {
 }
 
 // releaseFiles works without a daemon: it releases in the files what a dead daemon holds.
-func (a *app) releaseFiles(ctx context.Context, name, why string) error {
-	holds := a.lookForHolds(ctx)
-	defer holds.close()
-	wanted, err := holds.named(name)
+func releaseFiles(ctx context.Context, a *cli.App, name, why string) error {
+	holds := holds.Read(ctx, a)
+	defer holds.Close()
+	wanted, err := holds.Named(name)
 	if err != nil {
 		return err
 	}
@@ -190,47 +189,22 @@ func (a *app) releaseFiles(ctx context.Context, name, why string) error {
 	done := released{Verb: "release", Released: []string{}, Failed: []string{}}
 	var troubles error
 	for _, h := range wanted {
-		if err := h.free(ctx, protocol.ReasonOperator, why); err != nil {
-			troubles = errors.Join(troubles, failed(err, "release "+h.subject.String()))
-			done.Failed = append(done.Failed, h.subject.String())
+		if err := h.Free(ctx, protocol.ReasonOperator, why); err != nil {
+			troubles = errors.Join(troubles, cli.Failed(err, "release "+h.Subject.String()))
+			done.Failed = append(done.Failed, h.Subject.String())
 			continue
 		}
-		done.Released = append(done.Released, h.subject.String())
+		done.Released = append(done.Released, h.Subject.String())
 	}
-	if a.output == "json" {
-		return errors.Join(a.print(done), troubles)
+	if a.Output == "json" {
+		return errors.Join(a.Print(done), troubles)
 	}
-	p := a.page()
+	p := a.Page()
 	for _, subject := range done.Released {
 		p.Line("released %s (no steward is running)", terminal.Clean(subject))
 	}
 	if len(wanted) == 0 {
 		p.Line("queue empty (no steward is running)")
 	}
-	return errors.Join(a.write(p.String()), troubles)
-}
-
-// named selects the holds that match a typed name; "" selects all held tasks.
-func (l *holds) named(name string) ([]*hold, error) {
-	if name == "" {
-		return l.tasks(), nil
-	}
-	q := protocol.ParseQuery(name)
-	var found []*hold
-	for i := range l.all {
-		if q.Matches(l.all[i].subject) {
-			found = append(found, &l.all[i])
-		}
-	}
-	switch {
-	case len(found) == 0 && len(l.troubles) > 0:
-		return nil, terminal.Report(supervisor.ErrNoSubject, "release %s: no such task or agent was found, and some projects could not be read: %v", name, errors.Join(l.troubles...))
-	case len(found) == 0:
-		return nil, terminal.Report(supervisor.ErrNoSubject, "release %s: there is no such task or agent in the projects of the configuration or the current folder", name)
-	case len(found) > 1:
-		return nil, terminal.Report(supervisor.ErrRefused, "release %s: %d things have this name; use project:kind/id", name, len(found))
-	case !found[0].held:
-		return nil, terminal.Report(supervisor.ErrRefused, "release %s: it is not held", name)
-	}
-	return found, nil
+	return errors.Join(a.Write(p.String()), troubles)
 }

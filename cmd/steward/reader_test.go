@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	joinexec "github.com/livhana/steward/join/exec"
 )
 
 // unread is a command whose output is a pipe without a reader: every write fails.
@@ -82,8 +84,8 @@ func TestProgramsKeepTheirBrokenPipe(t *testing.T) {
 		{"lock", "run", "x", "--project", "p", "--"},
 	} {
 		c := r.command("steward", append(line, "sh", "-c", "kill -PIPE $$; echo ignored")...)
-		if code, _ := r.endOf(c); code != exitSignal+int(syscall.SIGPIPE) {
-			t.Errorf("%q: exit %d, want %d", line, code, exitSignal+int(syscall.SIGPIPE))
+		if code, _ := r.endOf(c); code != joinexec.ExitSignal+int(syscall.SIGPIPE) {
+			t.Errorf("%q: exit %d, want %d", line, code, joinexec.ExitSignal+int(syscall.SIGPIPE))
 		}
 	}
 }

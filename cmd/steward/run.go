@@ -3,18 +3,23 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
+	"syscall"
 
-	"github.com/spf13/cobra"
-
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
+	servicecmd "github.com/livhana/steward/cmd/steward/service"
 	"github.com/livhana/steward/platform/service"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
+	"github.com/livhana/steward/supervisor"
+	"github.com/spf13/cobra"
 )
 
-func (a *app) runCommand() *cobra.Command {
+func newRunCommand(a *cli.App) *cobra.Command {
 	var dirs []string
 	var once, managed bool
 	c := &cobra.Command{
@@ -24,14 +29,19 @@ func (a *app) runCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case once && managed:
-				return usageError{errors.New("run: use --once or --service, not both")}
+				return cli.Usagef("run: use --once or --service, not both")
 			case !once:
 				outliveReader()
 			}
-			if managed {
-				return a.runManaged(c.Context(), dirs)
+			if err := checkDirs(dirs, once); err != nil {
+				return err
 			}
-			return a.supervise(c.Context(), dirs, once)
+			if managed {
+				return servicecmd.Run(c.Context(), a, func(manager string, line *service.Line) (*daemon.Daemon, error) {
+					return daemon.New(daemonOptions(a, dirs, false, manager, line))
+				})
+			}
+			return supervise(c.Context(), a, dirs, once)
 		},
 	}
 	c.Flags().StringArrayVar(&dirs, "project", nil, "supervise this `DIR` (may be repeated)")
@@ -41,11 +51,8 @@ func (a *app) runCommand() *cobra.Command {
 }
 
 // supervise runs the daemon in the foreground, or a single scan of it.
-func (a *app) supervise(ctx context.Context, dirs []string, once bool) error {
-	if err := checkDirs(dirs, once); err != nil {
-		return err
-	}
-	d, err := daemon.New(a.daemonOptions(dirs, once, "", service.Connect()))
+func supervise(ctx context.Context, a *cli.App, dirs []string, once bool) error {
+	d, err := daemon.New(daemonOptions(a, dirs, once, "", service.Connect()))
 	if err != nil {
 		return err
 	}
@@ -56,11 +63,11 @@ func (a *app) supervise(ctx context.Context, dirs []string, once bool) error {
 	if err := d.Once(ctx); err != nil {
 		return err
 	}
-	return a.printDone(d.LastState())
+	return printDone(a, d.LastState())
 }
 
-func (a *app) daemonOptions(dirs []string, once bool, manager string, line *service.Line) daemon.Options {
-	return daemon.Options{Dirs: dirs, Once: once, Manager: manager, Line: line, Settings: a.settings, Log: a.logger(), Out: a.out, Err: a.err, Version: version()}
+func daemonOptions(a *cli.App, dirs []string, once bool, manager string, line *service.Line) daemon.Options {
+	return daemon.Options{Dirs: dirs, Once: once, Manager: manager, Line: line, Settings: a.Settings, Log: a.Logger(), Out: a.Out, Err: a.Err, Version: a.Version}
 }
 
 // checkDirs rejects invalid --project folders before any project is opened. The daemon waits for a missing folder, as its
@@ -70,10 +77,50 @@ func checkDirs(dirs []string, once bool) error {
 		info, err := os.Stat(dir)
 		switch {
 		case err == nil && !info.IsDir():
-			return usageError{fmt.Errorf("run: --project %s: it is not a folder", terminal.Clean(dir))}
+			return cli.Usagef("run: --project %s: it is not a folder", terminal.Clean(dir))
 		case once && errors.Is(err, fs.ErrNotExist):
-			return usageError{fmt.Errorf("run: --project %s: there is no such folder", terminal.Clean(dir))}
+			return cli.Usagef("run: --project %s: there is no such folder", terminal.Clean(dir))
 		}
 	}
 	return nil
 }
+
+// onceDone is the result of a single scan.
+type onceDone struct {
+	Done     []supervisor.Done          `json:"done"`
+	Faults   []protocol.Fault           `json:"faults"`
+	Findings []supervisor.FindingReport `json:"findings"`
+}
+
+// printDone prints the result of a single scan.
+func printDone(a *cli.App, p *supervisor.State) error {
+	once := onceDone{Done: []supervisor.Done{}, Faults: []protocol.Fault{}, Findings: []supervisor.FindingReport{}}
+	if p != nil {
+		once.Done = append(once.Done, p.Done...)
+		for _, project := range p.Report().Projects {
+			once.Faults = append(once.Faults, project.Faults...)
+			once.Findings = append(once.Findings, project.Findings...)
+		}
+	}
+	return cli.Tell(a, once, renderDone)
+}
+
+func renderDone(pg *terminal.Page, once onceDone) {
+	for _, f := range once.Faults {
+		pg.Line("cannot use %s: %s", terminal.Clean(f.Path), terminal.Clean(f.Problem))
+	}
+	for _, f := range once.Findings {
+		pg.Line("finding    %s", views.FindingLine(f.Severity, f.Subject, f.Field, f.Path, f.Text))
+	}
+	if len(once.Done) == 0 {
+		pg.Line("nothing to do")
+	}
+	for _, d := range once.Done {
+		pg.Line("%s %s: %s", d.Verb, terminal.Clean(d.Subject), terminal.Clean(d.Why))
+	}
+}
+
+// outliveReader keeps a supervising process alive when the reader of its output exits, as in `steward run | head`: later
+// output is lost. SIGPIPE is caught rather than ignored: child processes inherit an ignored signal, while a caught signal
+// is reset to its default in them. All other commands end with their reader.
+func outliveReader() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -3,8 +3,6 @@ package main
 import (
 	"time"
 
-	"github.com/livhana/steward/status/terminal"
-
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
@@ -15,13 +13,6 @@ import (
 const sampleTask = "7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10"
 
 var sampleNoon = time.Date(2025, 10, 22, 12, 0, 0, 0, time.UTC)
-
-// rendered is what a view prints at sampleNoon, without a limit to its lines.
-func rendered[T any](render func(*terminal.Page, T), doc T) string {
-	p := &terminal.Page{Now: sampleNoon, Width: 1 << 30}
-	render(p, doc)
-	return p.String()
-}
 
 // sampleDocument is a status with an agent, a task and an incident.
 func sampleDocument() status.Document {

@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/platform"
-	"github.com/livhana/steward/status/terminal"
-
-	"github.com/spf13/cobra"
-
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
+	"github.com/spf13/cobra"
 )
 
 // submission holds the flags of `steward task submit`.
@@ -32,7 +29,7 @@ type submission struct {
 	throttle         float64
 }
 
-func (a *app) taskSubmitCommand() *cobra.Command {
+func newTaskSubmitCommand(a *cli.App) *cobra.Command {
 	s := &submission{}
 	c := &cobra.Command{
 		Use:   "submit TYPE [flags] [-- COMMAND…]",
@@ -53,7 +50,7 @@ func (a *app) taskSubmitCommand() *cobra.Command {
 			"  steward task submit research --next-of 7c0e2f5a:1\n" +
 			"  steward task submit --request request.json",
 		Args: cobra.ArbitraryArgs,
-		RunE: func(c *cobra.Command, args []string) error { return a.submit(c, s, args) },
+		RunE: func(c *cobra.Command, args []string) error { return submitTask(a, c, s, args) },
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			if len(args) == 0 {
 				return task.Types(), cobra.ShellCompDirectiveNoFileComp
@@ -117,17 +114,17 @@ func (s *submission) typeFlags(c *cobra.Command) {
 
 const submitting = "submit the task"
 
-func (a *app) submit(c *cobra.Command, s *submission, args []string) error {
+func submitTask(a *cli.App, c *cobra.Command, s *submission, args []string) error {
 	if err := s.fits(c, args); err != nil {
-		return usageError{fmt.Errorf("%s: %w", submitting, err)}
+		return cli.Usagef("%s: %w", submitting, err)
 	}
 	ctx := c.Context()
-	d, err := a.openDesk(s.project, submitting)
+	d, err := openTasks(a, s.project, submitting)
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	s.order.Project = d.dir
+	s.order.Project = d.Dir
 	r, err := s.requested(ctx, d, c.Flags().Changed("blocking"))
 	if err != nil {
 		return taskError(err, submitting)
@@ -135,7 +132,7 @@ func (a *app) submit(c *cobra.Command, s *submission, args []string) error {
 	if err := d.precede(ctx, &r); err != nil {
 		return err
 	}
-	path, err := d.client.Submit(ctx, r, time.Now())
+	path, err := d.Files.Submit(ctx, r, time.Now())
 	if err != nil {
 		return taskError(err, submitting)
 	}
@@ -144,19 +141,16 @@ func (a *app) submit(c *cobra.Command, s *submission, args []string) error {
 		state = agentstatus.StateHeld
 	}
 	d.follow(ctx, r, state)
-	for _, note := range task.Notes(r, d.dir) {
-		fmt.Fprintln(a.err, "steward: note: "+terminal.Clean(note))
+	for _, note := range task.Notes(r, d.Dir) {
+		fmt.Fprintln(a.Err, "steward: note: "+terminal.Clean(note))
 	}
 	if s.wait {
-		if a.output == "text" {
-			fmt.Fprintln(a.err, "task "+terminal.Clean(r.TaskID))
+		if a.Output == "text" {
+			fmt.Fprintln(a.Err, "task "+terminal.Clean(r.TaskID))
 		}
-		return a.await(ctx, d, r.TaskID, 0)
+		return awaitTask(ctx, a, d, r.TaskID, 0)
 	}
-	if a.output == "json" {
-		return a.print(submitted{r.TaskID, path, state, r.Type, r.Priority, r.Target, append([]string{}, r.Coordination.After...)})
-	}
-	return a.write(r.TaskID + "\n")
+	return a.Report(submitted{r.TaskID, path, state, r.Type, r.Priority, r.Target, append([]string{}, r.Coordination.After...)}, "%s", r.TaskID)
 }
 
 // submitted is the JSON output of submit.
@@ -258,69 +252,24 @@ func (s *submission) requested(ctx context.Context, d *taskClient, saysBlocking 
 		}
 		return task.Document(raw, s.order.From, time.Now())
 	}
-	if err := s.documents(); err != nil {
-		return none, err
-	}
-	if err := s.takeUp(ctx, d); err != nil {
-		return none, err
-	}
 	o := &s.order
+	var err error
+	if o.Parameters, err = task.ParseParameters("--param", s.parameters); err != nil {
+		return none, err
+	}
+	if s.payload != "" {
+		if o.Payload, err = input(s.payload); err != nil {
+			return none, fmt.Errorf("read the payload: %w", err)
+		}
+	}
+	if err := d.Complete(ctx, o, s.nextOf, s.approved, s.after); err != nil {
+		return none, err
+	}
 	if o.Priority == "" {
 		o.Priority = "medium"
 	}
 	o.Blocking = o.Blocking || s.wait && !saysBlocking
-	for _, id := range s.after {
-		before, err := d.task(ctx, id)
-		if err != nil {
-			return none, fmt.Errorf("--after %s: %w", id, err)
-		}
-		o.After = append(o.After, before.ID)
-	}
 	return o.Request(time.Now())
-}
-
-// documents parses --param and --payload.
-func (s *submission) documents() (err error) {
-	for _, pair := range s.parameters {
-		key, value, err := task.Parameter(pair)
-		if err != nil {
-			return &agentstatus.InvalidError{Problems: []string{"--param " + err.Error()}}
-		}
-		if s.order.Parameters == nil {
-			s.order.Parameters = map[string]any{}
-		}
-		s.order.Parameters[key] = value
-	}
-	if s.payload != "" {
-		if s.order.Payload, err = input(s.payload); err != nil {
-			return fmt.Errorf("read the payload: %w", err)
-		}
-	}
-	return nil
-}
-
-// takeUp fills in the fields from a next action.
-func (s *submission) takeUp(ctx context.Context, d *taskClient) error {
-	if s.nextOf == "" {
-		return nil
-	}
-	id, n, err := task.ParseNext(s.nextOf)
-	if err != nil {
-		return &agentstatus.InvalidError{Problems: []string{"--next-of " + err.Error()}}
-	}
-	before, err := d.task(ctx, id)
-	if err != nil {
-		return fmt.Errorf("--next-of %s: %w", id, err)
-	}
-	next, err := task.Next(before, n, s.approved)
-	if errors.Is(err, task.ErrNeedsHuman) {
-		return fmt.Errorf("next action %d of %s: %w; when it is agreed to, add --approved", n, before.ID, err)
-	}
-	if err != nil {
-		return fmt.Errorf("next action %d of %s: %w", n, before.ID, err)
-	}
-	s.order.Follow(before, next)
-	return nil
 }
 
 // precede waits for the preceding tasks where no daemon would do so. Afterwards the request no longer depends on them:
@@ -330,21 +279,21 @@ func (d *taskClient) precede(ctx context.Context, r *agentstatus.Request) error 
 	if len(after) == 0 {
 		return nil
 	}
-	if _, _, supervised := d.picture(ctx); supervised {
+	if _, _, supervised := d.Supervision(ctx); supervised {
 		return nil
 	}
-	fmt.Fprintf(d.app.err, "steward: no steward supervises %s to release the task later; waiting here for %s\n", terminal.Clean(d.dir), terminal.Clean(strings.Join(after, ", ")))
+	fmt.Fprintf(d.app.Err, "steward: no steward supervises %s to release the task later; waiting here for %s\n", terminal.Clean(d.Dir), terminal.Clean(strings.Join(after, ", ")))
 	for _, id := range after {
-		before, err := d.hinted(ctx, d.vigil(id, 0, quietly))
+		before, err := d.Wait(ctx, id, 0, func(task.News) {})
 		switch {
 		case errors.Is(err, context.Canceled):
-			return interrupted("interrupted; nothing was submitted")
+			return cli.Interrupted("interrupted; nothing was submitted")
 		case errors.Is(err, task.ErrLimit):
-			return outOfTime("task %s did not end within its time; nothing was submitted", terminal.Clean(id))
+			return cli.OutOfTime("task %s did not end within its time; nothing was submitted", terminal.Clean(id))
 		case err != nil:
 			return taskError(err, "wait for task "+id)
 		case !task.Succeeded(before):
-			return exiting{fmt.Errorf("task %s is %s; nothing was submitted", terminal.Clean(id), task.Standing(before)), task.ExitCode(before), codeFailed}
+			return cli.ExitWith(fmt.Errorf("task %s is %s; nothing was submitted", terminal.Clean(id), task.Standing(before)), task.ExitCode(before))
 		}
 	}
 	r.Coordination.After = nil
@@ -352,20 +301,10 @@ func (d *taskClient) precede(ctx context.Context, r *agentstatus.Request) error 
 	return nil
 }
 
-func quietly(task.News) {}
-
 // follow updates the orchestrator's active_coordination.json. It only informs readers: the task is valid without it.
 func (d *taskClient) follow(ctx context.Context, r agentstatus.Request, state string) {
 	f := agentstatus.Followed{Task: r.TaskID, Target: r.Target, Type: r.Type, State: state, Blocking: r.Coordination.Blocking, Since: r.Created}
-	if err := d.client.Follow(ctx, r.Source, f, time.Now()); err != nil {
-		fmt.Fprintln(d.app.err, "steward: active_coordination.json is not up to date: "+terminal.OneWord(err.Error()))
+	if err := d.Files.Follow(ctx, r.Source, f, time.Now()); err != nil {
+		fmt.Fprintln(d.app.Err, "steward: active_coordination.json is not up to date: "+terminal.OneWord(err.Error()))
 	}
-}
-
-// shownProject is the project argument for a command line to paste: "" if the current folder is the project.
-func (d *taskClient) shownProject() string {
-	if here, err := filepath.Abs("."); err == nil && platform.SameFolder(here, d.dir) {
-		return ""
-	}
-	return d.dir
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/status/terminal"
-
 	"github.com/spf13/cobra"
 )
 
@@ -17,13 +17,13 @@ func TestWrongUsageOfEveryCommand(t *testing.T) {
 	foreign := regexp.MustCompile(`strconv|parsing "|time: |arg\(s\)|received|flag needs|shorthand|flags in the group|%!`) // library messages
 	refused := func(args ...string) {
 		t.Helper()
-		if code, _, errOut := invoke(args...); code != exitUsage || strings.Count(errOut, "\n") != 1 || foreign.MatchString(errOut) {
-			t.Errorf("steward %s: exit %d, want %d: %q", strings.Join(args, " "), code, exitUsage, errOut)
+		if code, _, errOut := invoke(args...); code != cli.ExitUsage || strings.Count(errOut, "\n") != 1 || foreign.MatchString(errOut) {
+			t.Errorf("steward %s: exit %d, want %d: %q", strings.Join(args, " "), code, cli.ExitUsage, errOut)
 		}
 	}
 	flagName := regexp.MustCompile(`(?m)^ +(?:-\w, )?--([a-z-]+)`)
 	seen := 0
-	everyCommand((&app{}).command(), func(c *cobra.Command) {
+	everyCommand(newRootCommand((&cli.App{})), func(c *cobra.Command) {
 		seen++
 		path := strings.Fields(c.CommandPath())[1:]
 		with := func(more ...string) []string { return append(append([]string{}, path...), more...) }

@@ -5,22 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
 	"time"
 
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
-	"github.com/livhana/steward/status/terminal"
-
-	"github.com/spf13/cobra"
-
 	"github.com/livhana/steward/config"
+	"github.com/livhana/steward/join/exec"
 	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/platform/proc"
-	"github.com/livhana/steward/platform/watch"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
+	"github.com/spf13/cobra"
 )
 
 // workerFlags are the flags of steward worker.
@@ -30,7 +30,7 @@ type workerFlags struct {
 	once, drain    bool
 }
 
-func (a *app) workerCommand() *cobra.Command {
+func newWorkerCommand(a *cli.App) *cobra.Command {
 	var f workerFlags
 	c := &cobra.Command{
 		Use:   "worker",
@@ -49,16 +49,16 @@ func (a *app) workerCommand() *cobra.Command {
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case f.agent == "":
-				return usageError{errors.New("worker: name the agent whose tasks it takes: --agent codex-cursor")}
+				return cli.Usagef("worker: name the agent whose tasks it takes: --agent codex-cursor")
 			case !isAgentName(f.agent):
-				return usageError{fmt.Errorf("worker: --agent %q: it cannot be used as a file name", f.agent)}
+				return cli.Usagef("worker: --agent %q: it cannot be used as a file name", f.agent)
 			case f.once && f.drain:
-				return usageError{errors.New("worker: use --once or --drain, not both")}
+				return cli.Usagef("worker: use --once or --drain, not both")
 			case f.jobs < 1 || f.jobs > 256:
-				return usageError{fmt.Errorf("worker: --jobs %d: use 1 to 256", f.jobs)}
+				return cli.Usagef("worker: --jobs %d: use 1 to 256", f.jobs)
 			}
 			outliveReader()
-			return a.work(c.Context(), f)
+			return runWorker(c.Context(), a, f)
 		},
 	}
 	c.Flags().StringVar(&f.agent, "agent", "", "whose tasks it takes: `NAME`")
@@ -69,20 +69,20 @@ func (a *app) workerCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) work(ctx context.Context, f workerFlags) error {
-	dir, err := projectDir("worker", f.project)
+func runWorker(ctx context.Context, a *cli.App, f workerFlags) error {
+	dir, err := cli.ProjectDir("worker", f.project)
 	if err != nil {
 		return err
 	}
-	cfg, paths, err := a.settings()
+	cfg, paths, err := a.Settings()
 	if err != nil {
 		return err
 	}
 	o := worker.Options{Project: dir, Agent: f.agent, Jobs: f.jobs, Once: f.once, Drain: f.drain, Temp: os.TempDir(),
 		// A steward inside a task finds the daemon even without the variables that the confinement removes.
-		Environ: withVariable(os.Environ(), "STEWARD_SOCKET", paths.Socket),
-		Cores:   runtime.NumCPU(), Memory: totalMemory(), Now: time.Now,
-		Say: func(text string) { fmt.Fprintln(a.err, "steward worker: "+terminal.Clean(text)) }}
+		Environ: exec.WithVariable(os.Environ(), "STEWARD_SOCKET", paths.Socket),
+		Cores:   runtime.NumCPU(), Memory: worker.TotalMemory(), Now: time.Now,
+		Say: func(text string) { fmt.Fprintln(a.Err, "steward worker: "+terminal.Clean(text)) }}
 	if o.Settings, err = workerSettings(cfg); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -95,18 +95,25 @@ func (a *app) work(ctx context.Context, f workerFlags) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	o.Process = protocol.Identity(self)
-	g := &workerGate{app: a, project: dir, cfg: cfg, paths: paths, several: f.jobs > 1}
-	o.Gate = g.ask
+	own := &ownGate{project: dir, limits: cfg.Capacity, several: f.jobs > 1}
+	o.Gate = func(ctx context.Context, id string, throttle *float64) (bool, string, time.Duration) {
+		if supervised(ctx, a, dir) {
+			return askGate(ctx, a, status.AdmitOrder{Project: dir, Task: id, Throttle: throttle})
+		}
+		return own.admit(ctx, capacity.Waiter{Subject: protocol.Subject{Project: dir, Kind: protocol.KindTask, ID: id}}, throttle)
+	}
 	o.Supervised = func() bool {
 		// Do not cancel it while the worker ends: an aborted request would look like "there is no daemon".
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		return a.supervised(ctx, dir)
+		return supervised(ctx, a, dir)
 	}
 	o.Client = daemon.Connect(dir)
 	defer o.Client.Close()
 	var unwatch func()
-	o.Hints, unwatch = a.taskHints(ctx, dir)
+	if o.Hints, unwatch, err = worker.Hints(ctx, dir); err != nil {
+		fmt.Fprintln(a.Err, "steward worker: folders cannot be watched; tasks are looked for every [worker] poll:", terminal.OneWord(err.Error()))
+	}
 	defer unwatch()
 	tally, err := worker.New(o).Run(ctx)
 	if err != nil {
@@ -119,12 +126,12 @@ func (a *app) work(ctx context.Context, f workerFlags) error {
 func workerExit(f workerFlags, t worker.Tally) error {
 	switch {
 	case len(t.Unsaved) > 0:
-		return quiet{exitFailed}
+		return cli.Exit(cli.ExitFailed)
 	case f.once && t.Last == nil:
-		return quiet{exitNoSubject}
+		return cli.Exit(cli.ExitNoSubject)
 	case f.once:
 		if code := task.ExitCode(agentstatus.Detail{Result: t.Last}); code != 0 {
-			return quiet{code}
+			return cli.Exit(code)
 		}
 	}
 	return nil
@@ -154,42 +161,4 @@ func expandAll(key string, paths []string) ([]string, error) {
 		list = append(list, full)
 	}
 	return list, nil
-}
-
-// taskHints sends a hint when files of the project's tasks change, as far as the kernel reports it.
-func (a *app) taskHints(ctx context.Context, dir string) (<-chan struct{}, func()) {
-	w, err := watch.New()
-	if err != nil {
-		fmt.Fprintln(a.err, "steward worker: folders cannot be watched; tasks are looked for every [worker] poll:", terminal.OneWord(err.Error()))
-		return nil, func() {}
-	}
-	base := filepath.Join(dir, filepath.FromSlash(agentstatus.Base))
-	folders := []string{filepath.Join(base, "codex_tasks"), filepath.Join(base, "steward", "attempts")}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	hints := make(chan struct{}, 1)
-	go func() { defer close(ended); _ = w.Run(ctx) }()
-	go func() {
-		// The folders may be created later or replaced: so they are added to the watcher again periodically.
-		again := time.NewTicker(5 * time.Second)
-		defer again.Stop()
-		missing, _ := w.Set("tasks", folders)
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-w.Events():
-			case <-again.C:
-				before := len(missing)
-				if missing, _ = w.Set("tasks", folders); len(missing) >= before {
-					continue
-				}
-			}
-			select {
-			case hints <- struct{}{}:
-			default: // a hint is already pending
-			}
-		}
-	}()
-	return hints, func() { cancel(); <-ended }
 }

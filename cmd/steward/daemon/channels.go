@@ -20,60 +20,50 @@ import (
 // channels delivers incidents to the operator through the currently configured channels, and handles presses of their
 // buttons.
 type channels struct {
-	ledger *escalate.Ledger
-	popups *desktop.Popups
-	state  *jsonfile.Root
-	log    *slog.Logger
-	config func() escalate.Config
-	human  func() string
+	ledger   *escalate.Ledger
+	popups   *desktop.Popups
+	state    *jsonfile.Root
+	log      *slog.Logger
+	settings *settings
 	// answer applies a press as an answer. delivered counts delivery attempts.
 	answer    func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
 	delivered func(channel, result string)
 	told      func(i escalate.Incident, d escalate.Delivery)
-	changed   chan struct{} // has a token when the configuration has changed
+	changed   wakeup // the configuration has changed
 
-	mu      sync.Mutex // guards the fields below
-	courier *escalate.Dispatcher
-	outlets *channelSet
-	names   []string
-	known   map[string]status.Channel
-	trial   *testMessage
+	mu         sync.Mutex // guards the fields below
+	dispatcher *escalate.Dispatcher
+	set        *channelSet
+	names      []string
+	known      map[string]status.Channel
+	test       *testMessage
 }
 
-func newChannels(h *Daemon) *channels {
-	return &channels{ledger: h.ledger, popups: desktop.NewPopups(), state: h.state, log: h.log, config: h.escalation, human: h.human,
-		answer: h.answer, told: h.noteDelivery, delivered: func(c, r string) { h.metrics.Delivered(c, r) },
-		changed: make(chan struct{}, 1), known: map[string]status.Channel{}}
-}
-
-// reconfigure makes Run set up the channels again.
-func (a *channels) reconfigure() {
-	select {
-	case a.changed <- struct{}{}:
-	default:
-	}
+func newChannels(r *reports, s *store, answers *answers, delivered func(channel, result string)) *channels {
+	return &channels{ledger: r.ledger, popups: desktop.NewPopups(), state: s.root, log: r.log, settings: r.settings,
+		answer: answers.accept, told: answers.noteDelivery, delivered: delivered, changed: newWakeup(), known: map[string]status.Channel{}}
 }
 
 // Run delivers incidents through the configured channels until ctx ends.
 func (a *channels) Run(ctx context.Context) error {
 	for {
 		turn, end := context.WithCancel(ctx)
-		courier := a.assemble()
-		var crew sync.WaitGroup
-		crew.Go(func() { a.hearPushes(turn) })
-		crew.Go(func() { a.probe(turn) })
+		dispatcher := a.assemble()
+		var helpers sync.WaitGroup
+		helpers.Go(func() { a.hearPushes(turn) })
+		helpers.Go(func() { a.probe(turn) })
 		done := make(chan error, 1)
-		go func() { done <- courier.Run(turn) }()
+		go func() { done <- dispatcher.Run(turn) }()
 		var err error
 		select {
 		case err = <-done:
 			end()
-			crew.Wait()
+			helpers.Wait()
 			return err
 		case <-a.changed:
 			end()
 			err = <-done
-			crew.Wait()
+			helpers.Wait()
 		}
 		if err != nil || ctx.Err() != nil {
 			return err
@@ -83,7 +73,7 @@ func (a *channels) Run(ctx context.Context) error {
 
 // assemble sets up the configured channels and their dispatcher.
 func (a *channels) assemble() *escalate.Dispatcher {
-	cfg := a.config()
+	cfg := a.settings.escalation()
 	var key []byte
 	if cfg.Ntfy.ReplyTopic != "" {
 		var err error
@@ -98,15 +88,15 @@ func (a *channels) assemble() *escalate.Dispatcher {
 	for _, name := range cfg.Channels {
 		channels = append(channels, a.counted(o.Channel(name)))
 	}
-	courier := escalate.NewDispatcher(a.ledger, cfg, channels, time.Now, a.log)
-	courier.Told = a.told
+	dispatcher := escalate.NewDispatcher(a.ledger, cfg, channels, time.Now, a.log)
+	dispatcher.Told = a.told
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.outlets != nil && a.outlets.Ntfy != nil {
-		a.outlets.Ntfy.Close()
+	if a.set != nil && a.set.Ntfy != nil {
+		a.set.Ntfy.Close()
 	}
-	a.courier, a.outlets, a.names = courier, o, cfg.Channels
-	return courier
+	a.dispatcher, a.set, a.names = dispatcher, o, cfg.Channels
+	return dispatcher
 }
 
 // incident returns the incident as the ledger has it; nil for a summary.
@@ -155,8 +145,8 @@ func (a *channels) channels() []status.Channel {
 		if !tried {
 			c = status.Channel{Name: name}
 		}
-		if name == escalate.ChannelNtfy && c.OK && a.outlets.replies {
-			if h := a.outlets.Ntfy.Hearing(); !h.Open && h.Err != nil {
+		if name == escalate.ChannelNtfy && c.OK && a.set.replies {
+			if h := a.set.Ntfy.Hearing(); !h.Open && h.Err != nil {
 				c.OK, c.Problem = false, "presses do not come back: "+h.Err.Error()
 			}
 		}
@@ -171,7 +161,7 @@ const probeLimit = 5 * time.Second
 // probe checks, without sending anything, which channels work now.
 func (a *channels) probe(ctx context.Context) {
 	a.mu.Lock()
-	o, names := a.outlets, a.names
+	o, names := a.set, a.names
 	a.mu.Unlock()
 	var absent []any
 	for _, name := range names {
@@ -198,7 +188,7 @@ func (a *channels) probe(ctx context.Context) {
 // hearPushes handles the presses that arrive over the network.
 func (a *channels) hearPushes(ctx context.Context) {
 	a.mu.Lock()
-	ntfy := a.outlets.Ntfy
+	ntfy := a.set.Ntfy
 	a.mu.Unlock()
 	if ntfy == nil {
 		return
@@ -245,7 +235,7 @@ func final(err error) bool {
 // pressed takes a press as an answer. Presses of an earlier run arrive again, and are rejected like any other late
 // press.
 func (a *channels) pressed(ctx context.Context, key string, r escalate.Reply) error {
-	if a.ofTrial(key, r) {
+	if a.ofTest(key, r) {
 		return nil
 	}
 	_, err := a.answer(ctx, key, r)

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/status/terminal"
-
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
@@ -22,6 +20,7 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/protocol/ralph"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // Time limits for one call of a channel. A spoken sentence may have to wait for another one on this machine.

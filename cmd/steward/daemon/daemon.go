@@ -11,71 +11,42 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/livhana/steward/capacity"
-	"github.com/livhana/steward/capacity/measure"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
-	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/platform/service"
-	"github.com/livhana/steward/platform/watch"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Daemon is a complete steward. The program's only wiring is in this file.
 type Daemon struct {
-	options  Options
-	cfg      config.Config
-	paths    platform.Paths
-	log      *slog.Logger
-	state    *jsonfile.Root
-	alone    *platform.FileLock
-	listener net.Listener
-	ledger   *escalate.Ledger
-	orders   *supervisor.Orders
-	channels *channels
-	// unanswered has a token when an answer waits to be written.
-	unanswered chan struct{}
-	// metricsChanged has a token when the address of the metrics may have changed.
-	metricsChanged chan struct{}
-	journal        *supervisor.Journal
-	gauge          *measure.Gauge
-	watched        []config.ProjectRef // whose disks the gauge reads; guarded by mu
-	watcher        *watch.Watcher
-	unwatched      error // why watcher is nil
-	exits          *proc.Watcher
-	hints          chan supervisor.Hint
-	gone           chan protocol.Identity
-	endings        chan ending
-	registry       *prometheus.Registry
-	metrics        *supervisor.Metrics
-	loop           *supervisor.Supervisor
-	keeper         *keep.Keeper // guarded by mu
-	admissions     *supervisor.Admissions
-	grants         grants
-	closers        []func()
-	learnt         int64 // the mark of the costs stored in learnt.json
-
-	record *RunRecord
-	// Only the loop uses these: the time of the last heartbeat, the last errors of writing it and of binding the socket
-	// again, and whether an earlier crash is settled.
-	beaten    time.Time
-	beatErr   error
-	bindErr   error
-	recovered bool
-	handOnce  sync.Once
-	hands     bool
-	order     service.Order     // systemd's queued job when steward is asked to stop
-	fail      func(cause error) // ends the loop
-
-	mu sync.Mutex // guards cfg while it is reloaded
+	options       Options
+	paths         platform.Paths
+	log           *slog.Logger
+	settings      *settings
+	listener      net.Listener // of the socket; nil in a single scan
+	store         *store
+	reports       *reports
+	run           *run
+	heartbeat     *selfHeartbeat
+	machine       *machine
+	channels      *channels
+	answers       *answers
+	agents        *agents
+	endings       *endings
+	metrics       *supervisor.Metrics
+	metricsServer *metricsServer
+	loop          *supervisor.Supervisor
+	admissions    *supervisor.Admissions
+	grants        grants
+	closers       []func()
 }
 
 // Options say how a command starts the daemon.
@@ -96,123 +67,145 @@ type Options struct {
 
 // New assembles the daemon. Nothing runs yet.
 func New(o Options) (*Daemon, error) {
-	h, once := &Daemon{options: o, log: o.Log, metricsChanged: make(chan struct{}, 1)}, o.Once
-	var err error
-	if h.cfg, h.paths, err = o.Settings(); err != nil {
-		return nil, err
-	}
-	refs, twins, err := h.projects(h.cfg)
+	cfg, paths, err := o.Settings()
 	if err != nil {
 		return nil, err
 	}
+	h := &Daemon{options: o, paths: paths, log: o.Log, settings: &settings{}}
+	refs, twins, err := h.projects(cfg)
+	if err != nil {
+		return nil, err
+	}
+	h.settings.set(cfg, refs)
 	h.tellProjects(refs, twins)
-	if err := h.openState(once); err != nil {
+	if err := h.assemble(); err != nil {
 		h.Close()
 		return nil, err
 	}
-	memory, err := h.takeOver(once)
-	if err != nil {
-		h.Close()
-		return nil, err
-	}
-	h.watched, h.gauge = refs, measure.New(PathsOf(refs)...)
-	h.gauge.Sample(time.Now()) // the processor load is known only from the second sample on
-	h.exits, h.hints, h.gone = proc.NewWatcher(), make(chan supervisor.Hint), make(chan protocol.Identity)
-	h.endings = make(chan ending, mostEndings)
-	h.registry = prometheus.NewRegistry()
-	h.metrics = supervisor.NewMetrics(h.registry, o.Version)
-	if !once {
-		h.openWatch()
-	}
-	var projects []supervisor.Project
-	for _, ref := range refs {
-		projects = append(projects, OpenProject(ref, h.cfg, true))
-	}
-	h.loop = supervisor.New(h.cfg.Policies(), projects, memory, h.deps(), h.log, h.metrics)
-	h.metrics.Serve(h.loop.State, h.ledger.Heads)
-	h.admissions = &supervisor.Admissions{Picture: h.loop.State}
 	return h, nil
 }
 
+func (h *Daemon) assemble() error {
+	if err := h.openState(); err != nil {
+		return err
+	}
+	orders, memory, err := h.takeOver()
+	if err != nil {
+		return err
+	}
+	registry := prometheus.NewRegistry()
+	h.metrics = supervisor.NewMetrics(registry, h.options.Version)
+	h.metricsServer = &metricsServer{registry: registry, reports: h.reports, changed: newWakeup()}
+	h.machine = newMachine(h.settings, !h.options.Once)
+	if h.machine.watcher != nil {
+		h.metrics.Watches(h.machine.watcher.Descriptors)
+	}
+	h.endings = newEndings(h.reports)
+	h.answers = &answers{reports: h.reports, due: newWakeup()}
+	h.channels = newChannels(h.reports, h.store, h.answers, h.metrics.Delivered)
+	h.onClose(func() { _ = h.channels.popups.Close() })
+	h.heartbeat = &selfHeartbeat{run: h.run, listener: h.listener, socket: h.paths.Socket}
+	h.agents = newAgents(h.options, h.reports, h.store)
+	cfg := h.settings.config()
+	h.loop = supervisor.New(cfg.Policies(), openProjects(h.settings.projects(), cfg), memory, h.deps(orders), h.log, h.metrics)
+	h.metrics.Serve(h.loop.State, h.reports.ledger.Heads)
+	h.admissions = &supervisor.Admissions{Picture: h.loop.State}
+	// These ask the loop, which needs them itself.
+	h.machine.loop, h.answers.loop, h.heartbeat.loop, h.agents.loop, h.agents.admissions = h.loop, h.loop, h.loop, h.loop, h.admissions
+	return nil
+}
+
 // takeOver reads the state that the last run left.
-func (h *Daemon) takeOver(once bool) (decide.Memory, error) {
-	var err error
-	if h.orders, err = supervisor.OpenOrders(h.state); err != nil {
-		return decide.Memory{}, err
+func (h *Daemon) takeOver() (*supervisor.Orders, decide.Memory, error) {
+	orders, err := supervisor.OpenOrders(h.store.root)
+	if err != nil {
+		return nil, decide.Memory{}, err
 	}
-	if err := h.clearSnapshot(); err != nil {
-		return decide.Memory{}, err
+	if err := h.store.clearSnapshot(); err != nil {
+		return nil, decide.Memory{}, err
 	}
-	if !once {
-		if err := h.startRun(time.Now()); err != nil {
-			return decide.Memory{}, err
+	h.run = &run{options: h.options, store: h.store, reports: h.reports}
+	if !h.options.Once {
+		if err := h.run.start(time.Now()); err != nil {
+			return nil, decide.Memory{}, err
 		}
-		h.catchCrash()
+		h.run.catchCrash()
 	}
-	return h.remembered()
+	memory, err := h.store.remembered()
+	return orders, memory, err
 }
 
 // openState locks the state folder for this steward and opens the files in it.
-func (h *Daemon) openState(once bool) error {
+func (h *Daemon) openState() error {
 	if err := platform.PrivateDir(h.paths.State); err != nil {
 		return fmt.Errorf("open the state folder: %w", err)
 	}
-	var err error
-	if h.alone, err = LockState(h.paths.State); err != nil {
+	alone, err := LockState(h.paths.State)
+	if err != nil {
 		if errors.Is(err, platform.ErrLocked) {
 			return terminal.Report(err, "another steward is running with this state folder (%s)%s", h.paths.State, WhoRuns(h.paths.State))
 		}
 		return err
 	}
-	h.onClose(func() { _ = h.alone.Unlock() })
-	if h.state, err = jsonfile.Open(h.paths.State); err != nil {
+	h.onClose(func() { _ = alone.Unlock() })
+	root, err := jsonfile.Open(h.paths.State)
+	if err != nil {
 		return err
 	}
-	h.onClose(func() { _ = h.state.Close() })
-	_, _ = h.state.Sweep(".", time.Now())
-	if !once {
+	h.onClose(func() { _ = root.Close() })
+	_, _ = root.Sweep(".", time.Now())
+	if !h.options.Once {
 		if h.listener, err = platform.Listen(h.paths.Socket); err != nil {
 			return err
 		}
 		h.onClose(func() { _ = h.listener.Close() })
 	}
-	if err := h.openLedger(); err != nil {
-		return err
-	}
-	h.journal, err = supervisor.OpenJournal(filepath.Join(h.paths.State, JournalFile))
-	if err != nil {
-		return err
-	}
-	h.onClose(func() { _ = h.journal.Close() })
-	return nil
-}
-
-func (h *Daemon) openLedger() error {
 	ledger, faults, err := escalate.Open(filepath.Join(h.paths.State, "incidents"))
 	if err != nil {
 		return err
 	}
-	h.ledger = ledger
+	h.reports = &reports{ledger: ledger, settings: h.settings, log: h.log}
+	h.store = &store{dir: h.paths.State, root: root, reports: h.reports, log: h.log}
 	for _, f := range faults {
 		h.log.Error("incident file set aside", "path", f.Path, "problem", f.Problem)
-		if err := h.tell(incidentAsideAlert(f)); err != nil {
+		if err := h.reports.tell(incidentFileAlert(f)); err != nil {
 			return err
 		}
 	}
-	h.channels, h.unanswered = newChannels(h), make(chan struct{}, 1)
-	h.onClose(func() { _ = h.channels.popups.Close() })
+	if h.reports.journal, err = supervisor.OpenJournal(filepath.Join(h.paths.State, JournalFile)); err != nil {
+		return err
+	}
+	h.onClose(func() { _ = h.reports.journal.Close() })
 	return nil
 }
 
-// openWatch starts watching folders if the kernel allows it. Otherwise the loop scans every few seconds.
-func (h *Daemon) openWatch() {
-	w, err := watch.New()
-	if err != nil {
-		h.unwatched = err // each project reports it
-		return
+// deps returns the supervisor's dependencies.
+func (h *Daemon) deps(orders *supervisor.Orders) supervisor.Deps {
+	return supervisor.Deps{
+		Measure:   h.machine.measure,
+		Usage:     h.machine.gauge.Usage,
+		Alarms:    h.machine.gauge.Alarms(),
+		Watch:     h.machine.watch,
+		Consumers: h.machine.consumers,
+		// h.admissions is set after deps returns; the loop calls Promised later still.
+		Promised: func(now time.Time) []decide.Promise { return h.admissions.Promised(now) },
+		Inspect: func(pid int) (protocol.Identity, bool) {
+			id, err := proc.Inspect(pid)
+			return protocol.Identity(id), err == nil
+		},
+		Follow:    func(id protocol.Identity) { _ = h.machine.exits.Add(proc.Identity(id)) },
+		Check:     ProcessState,
+		Stop:      h.endings.stop,
+		Hints:     h.machine.hints,
+		Exits:     h.machine.gone,
+		Tell:      h.reports.tell,
+		Incidents: h.reports.ledger.Heads,
+		Orders:    orders,
+		Save:      h.store.save,
+		Heartbeat: h.heartbeat.pulse,
+		HandOver:  h.run.handsOver,
+		Note:      h.reports.note,
 	}
-	h.watcher = w
-	h.metrics.Watches(w.Descriptors)
 }
 
 func PathsOf(refs []config.ProjectRef) []string {
@@ -221,6 +214,14 @@ func PathsOf(refs []config.ProjectRef) []string {
 		paths = append(paths, r.Path)
 	}
 	return paths
+}
+
+func openProjects(refs []config.ProjectRef, cfg config.Config) []supervisor.Project {
+	var projects []supervisor.Project
+	for _, ref := range refs {
+		projects = append(projects, OpenProject(ref, cfg, true))
+	}
+	return projects
 }
 
 // ByProjectName keys the load's disks by project name; the gauge knows only folders.
@@ -248,46 +249,48 @@ func (h *Daemon) Close() {
 func (h *Daemon) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	h.fail = stop
-	crew, dismiss := context.WithCancel(context.WithoutCancel(ctx))
-	var hands sync.WaitGroup
-	defer func() { dismiss(); hands.Wait() }()
+	h.heartbeat.fail = stop
+	helpers, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	defer func() { cancel(); wg.Wait() }()
 	// The helpers run until the loop has ended, because the loop needs them to release everything properly. A helper
 	// that fails ends the loop.
-	hire := func(name string, run func(context.Context) error) {
-		hands.Go(func() {
-			if err := run(crew); err != nil && crew.Err() == nil {
-				stop(fmt.Errorf("%s: %w", name, err))
+	for _, helper := range []struct {
+		name string
+		run  func(context.Context) error
+	}{
+		{"watch folders", h.machine.watchFolders},
+		{"watch processes", h.machine.exits.Run},
+		{"feel pressure", h.machine.gauge.Run},
+		{"deliver incidents", h.channels.Run},
+		{"pass hints on", h.machine.passHints},
+		{"pass exits on", h.machine.passExits},
+		{"end processes", h.endings.Run},
+		{"write answers", h.answers.Run},
+		{"hear popups", h.channels.hearPopups},
+		{"serve the socket", h.serve},
+		{"serve metrics", h.metricsServer.Run},
+		{"reload on SIGHUP", h.onHangup},
+		{"keep the snapshot", h.keepSnapshot},
+		{"prune incidents", h.prune},
+		{"keep agents", h.agents.Run},
+	} {
+		wg.Go(func() {
+			if err := helper.run(helpers); err != nil && helpers.Err() == nil {
+				stop(fmt.Errorf("%s: %w", helper.name, err))
 			}
 		})
 	}
-	if h.watcher != nil {
-		hire("watch folders", h.watcher.Run)
-	}
-	hire("watch processes", h.exits.Run)
-	hire("feel pressure", h.gauge.Run)
-	hire("deliver incidents", h.channels.Run)
-	hire("pass hints on", h.passHints)
-	hire("pass exits on", h.passExits)
-	hire("end processes", h.endProcesses)
-	hire("write answers", h.writeAnswers)
-	hire("hear popups", h.channels.hearPopups)
-	hire("serve the socket", h.serve)
-	hire("serve metrics", h.serveMetrics)
-	hire("reload on SIGHUP", h.onHangup)
-	hire("keep the snapshot", h.keepSnapshot)
-	hire("prune incidents", h.prune)
-	hire("keep agents", h.keepAgents)
 	h.configAccepted()
 	h.loop.OnReady(h.announce)
 	context.AfterFunc(ctx, h.options.Line.Stopping)
 	err := h.loop.Run(ctx)
 	h.snapshot()
-	defer func() { h.beat(time.Now(), "stopped"); h.endRun(err) }()
+	defer func() { h.heartbeat.beat(time.Now(), "stopped"); h.run.end(err) }()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
-	if err == nil && h.order == service.OrderNone {
+	if err == nil && h.run.order == service.OrderNone {
 		err = errNotOrdered
 	}
 	return err

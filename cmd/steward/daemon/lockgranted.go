@@ -7,11 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/livhana/steward/status/terminal"
-
 	"github.com/livhana/steward/join/lock"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
 )
 

@@ -10,14 +10,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/livhana/steward/status/terminal"
-
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/status/terminal"
 )
 
-// The locks in steward's own folder inside a project: guardFile is held during a change, SoleFile by the daemon that
+// The locks in steward's own folder inside a project: guardFile is held during a change, LockFile by the daemon that
 // acts there.
 const (
 	guardFile = "guard.lock"
@@ -63,7 +62,7 @@ type ProjectLock struct {
 	Lost     time.Time // when this process saw that the lock file was removed
 }
 
-// SoleRests is how long the lock file is not created again after its removal: the whole folder may be in the course of
+// LockRecreateDelay is how long the lock file is not created again after its removal: the whole folder may be in the course of
 // removal, and a new file would prevent that.
 const LockRecreateDelay = 10 * time.Second
 
@@ -91,7 +90,7 @@ func (s *ProjectLock) Ready() error {
 	if err := s.take(own); err != nil {
 		_ = own.Close()
 		if errors.Is(err, protocol.ErrConflict) {
-			return nil // only changes are rejected until SoleRests is over
+			return nil // only changes are rejected until LockRecreateDelay is over
 		}
 		return err
 	}

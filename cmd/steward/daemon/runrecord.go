@@ -11,12 +11,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/status/terminal"
-
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // The files in the state folder that describe this run and how the last one ended.
@@ -186,53 +185,6 @@ func firstLine(text string) string {
 	return ""
 }
 
-// startRun begins this run's RunRecord: it finds out how the last run ended, and replaces its record.
-func (h *Daemon) startRun(now time.Time) error {
-	_ = os.Remove(filepath.Join(h.paths.State, HandOverFile)) // it was meant for the previous run
-	read, err := takeUp[RunRecord](h, RunFile)
-	if err != nil {
-		return err
-	}
-	before := &read
-	if read.Started.IsZero() {
-		before = nil
-	}
-	crash := h.saveCrashLog(now)
-	me, _ := proc.Inspect(os.Getpid())
-	t := &RunRecord{PID: os.Getpid(), Process: me, Version: h.options.Version, Manager: h.options.Manager, Started: now.UTC()}
-	if before != nil {
-		t.Last = before.Ending(me, crash)
-		t.Failed = before.FailedStarts(now, crash != "")
-	}
-	h.record = t
-	if err := t.Write(h.state); err != nil {
-		h.log.Error("write run.json", "error", err)
-	}
-	if t.Last != nil {
-		h.log.Info("the last run ended: "+t.Last.How, "why", cmp.Or(t.Last.Why, "it was asked to"), "version", t.Last.Version)
-	}
-	return nil
-}
-
-// endRun records how this run ends.
-func (h *Daemon) endRun(err error) {
-	t := h.record
-	if t == nil {
-		return
-	}
-	t.Ended, t.How = time.Now().UTC(), EndStopped
-	switch {
-	case err != nil:
-		t.How, t.Why = EndFailed, terminal.OneWord(terminal.ErrorText(err))
-	case h.handsOver():
-		t.How = EndHanded
-	}
-	if err := t.Write(h.state); err != nil {
-		h.log.Error("write run.json", "error", err)
-	}
-	_ = os.Remove(filepath.Join(h.paths.State, CrashFile))
-}
-
 // NoteVerdict adds to run.json what the service manager reports about the end of that run, unless the run has recorded
 // its end itself.
 func NoteVerdict(state, verdict string) error {
@@ -262,3 +214,37 @@ func PaceAfter(failed int) time.Duration {
 	}
 	return min(time.Second<<min(failed-2, 10), 30*time.Second)
 }
+
+// A hand-over note tells the running steward that another one starts immediately after it.
+const (
+	HandOverFile = "handover.json"
+	noteLife     = 30 * time.Second
+)
+
+type handOver struct {
+	At time.Time `json:"at"`
+	By string    `json:"by"`
+}
+
+// takeNote reads and removes the note. An old note, or one from the future, does not count.
+func takeNote(state string, now time.Time) bool {
+	path := filepath.Join(state, HandOverFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	_ = os.Remove(path)
+	var n handOver
+	return json.Unmarshal(data, &n) == nil && now.Sub(n.At).Abs() <= noteLife
+}
+
+// HandOverNote returns the note that announces a restart to the running steward.
+func HandOverNote(now time.Time, version string) ([]byte, error) {
+	return json.Marshal(handOver{At: now.UTC(), By: "steward service, version " + version})
+}
+
+// The service managers, as units name them in STEWARD_SERVICE.
+const (
+	managerSystemd = "systemd"
+	ManagerLaunchd = "launchd"
+)

@@ -8,10 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/status/terminal"
-
-	"github.com/livhana/steward/config"
 )
 
 // Only narrows the configured projects down to the given folders. A folder that is not configured gets the defaults.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/supervisor"
 )
 
 // Steward's own heartbeat in the state folder, for agents and for programs that monitor steward.
@@ -31,43 +33,55 @@ type Heartbeat struct {
 	Every   float64   `json:"interval_seconds"`
 }
 
-// selfHeartbeat proves that the loop runs, because the loop itself calls it: to the watchdog, and in the heartbeat
+// selfHeartbeat is written by the loop. Only the loop uses its fields.
+type selfHeartbeat struct {
+	run      *run
+	loop     *supervisor.Supervisor
+	listener net.Listener
+	socket   string
+	fail     func(cause error) // ends the loop
+	beaten   time.Time         // the time of the last heartbeat
+	// The last errors of writing it, and of binding the socket again.
+	beatErr, bindErr error
+}
+
+// pulse proves that the loop runs, because the loop itself calls it: to the watchdog, and in the heartbeat
 // file.
-func (h *Daemon) selfHeartbeat(now time.Time) {
-	h.options.Line.Pulse(now)
+func (h *selfHeartbeat) pulse(now time.Time) {
+	h.run.options.Line.Pulse(now)
 	if now.Sub(h.beaten).Abs() < HeartbeatEvery {
 		return
 	}
 	h.beaten = now
 	h.beat(now, "active")
-	h.selfState()
-	h.recover(now)
+	h.check()
+	h.run.recover(now)
 }
 
-// selfState ends the run if its state folder was removed: steward cannot remember anything without it, and the next
+// check ends the run if its state folder was removed: steward cannot remember anything without it, and the next
 // start creates it again. A removed socket is bound again. If that fails, only a service ends, because the service
 // manager may create the socket's folder.
-func (h *Daemon) selfState() {
-	if !h.state.Alive() {
-		h.fail(fmt.Errorf("the state folder %s was taken away", h.paths.State))
+func (h *selfHeartbeat) check() {
+	if !h.run.store.root.Alive() {
+		h.fail(fmt.Errorf("the state folder %s was taken away", h.run.dir()))
 		return
 	}
 	rebound, err := platform.Rebind(h.listener)
 	switch {
 	case rebound:
-		h.log.Warn("the socket was removed; it is bound again", "socket", h.paths.Socket)
-	case err != nil && h.options.Manager != "":
+		h.run.reports.log.Warn("the socket was removed; it is bound again", "socket", h.socket)
+	case err != nil && h.run.options.Manager != "":
 		h.fail(fmt.Errorf("the socket was removed: %w", err))
 	case err != nil && h.bindErr == nil:
-		h.log.Error("the socket was removed, so no command reaches steward; it is tried again", "error", err)
+		h.run.reports.log.Error("the socket was removed, so no command reaches steward; it is tried again", "error", err)
 	}
 	h.bindErr = err
 }
 
-func (h *Daemon) beat(now time.Time, state string) {
-	doc := Heartbeat{AgentID: service.Name, PID: os.Getpid(), Version: h.options.Version, Beat: now.UTC(), Status: state, Every: HeartbeatEvery.Seconds()}
-	if h.record != nil {
-		doc.Started = h.record.Started
+func (h *selfHeartbeat) beat(now time.Time, state string) {
+	doc := Heartbeat{AgentID: service.Name, PID: os.Getpid(), Version: h.run.options.Version, Beat: now.UTC(), Status: state, Every: HeartbeatEvery.Seconds()}
+	if h.run.record != nil {
+		doc.Started = h.run.record.Started
 	}
 	if p := h.loop.State(); p != nil {
 		doc.Looks = p.Looks
@@ -76,10 +90,10 @@ func (h *Daemon) beat(now time.Time, state string) {
 	if err != nil {
 		return
 	}
-	late, err := h.state.Replace(HeartbeatFile, append(data, '\n'), jsonfile.Any, jsonfile.Volatile)
+	late, err := h.run.store.root.Replace(HeartbeatFile, append(data, '\n'), jsonfile.Any, jsonfile.Volatile)
 	_ = late.Close()
 	if err != nil && h.beatErr == nil {
-		h.log.Error("write heartbeat.json", "error", err)
+		h.run.reports.log.Error("write heartbeat.json", "error", err)
 	}
 	h.beatErr = err
 }

@@ -11,38 +11,29 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/livhana/steward/status/terminal"
-
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/livhana/steward/config"
-	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// serve answers requests on the socket; serveMetrics serves the metrics over TCP.
+// serve answers requests on the socket.
 func (h *Daemon) serve(ctx context.Context) error {
-	metrics := promhttp.HandlerFor(h.registry, promhttp.HandlerOpts{})
+	metrics := promhttp.HandlerFor(h.metricsServer.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
-		Fresh:   h.freshLoad,
-		Picture: h.loop.State, Ledger: h.ledger, Journal: h.journal, Escalate: h.escalation,
+		Fresh:   h.machine.fresh,
+		Picture: h.loop.State, Ledger: h.reports.ledger, Journal: h.reports.journal, Escalate: h.settings.escalation,
 		Channels: h.channels.channels, Reach: h.channels.reach, Reached: h.channels.reached,
-		Kept: h.keptAgents, Restart: h.restartAgent, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
-		Do: h.loop.Do, Reply: h.answer, Reload: h.reload, Metrics: metrics, Self: h.self(), Now: time.Now,
+		Kept: h.agents.list, Restart: h.agents.restart, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
+		Do: h.loop.Do, Reply: h.answers.accept, Reload: h.reload, Metrics: metrics, Self: h.run.self(), Now: time.Now,
 	}
 	uid := os.Getuid()
 	return server.Serve(ctx, platform.PeerListener(h.listener, func(peer int) bool { return peer == uid || peer == 0 }))
-}
-
-func (h *Daemon) escalation() escalate.Config {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.cfg.Escalate
 }
 
 // onHangup reloads on SIGHUP. If the process has a controlling terminal, SIGHUP means that the terminal is gone:
@@ -82,15 +73,12 @@ func (h *Daemon) restartNotes(now platform.Paths) (notes []string) {
 }
 
 func configAlert() rules.Alert {
-	return rules.Alert{Kind: "config_refused", Severity: protocol.Medium, Foreign: true,
-		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "config"}}
+	return ownAlert("config_refused", protocol.Medium, "config")
 }
 
 // configAccepted resolves the incident about a configuration that was rejected before.
 func (h *Daemon) configAccepted() {
-	alert := configAlert()
-	alert.Resolve, alert.Detail = true, "the configuration was accepted"
-	_ = h.tell(alert)
+	h.reports.resolve(configAlert(), "the configuration was accepted")
 }
 
 // reload puts the configuration file in force, and returns notes on what waits for the next start. A bad file leaves
@@ -107,31 +95,24 @@ func (h *Daemon) reload(ctx context.Context) (notes []string, err error) {
 	}
 	if err != nil {
 		alert.Summary, alert.Detail, alert.Occurrence = "The new configuration was refused; the old one stays in force", err.Error(), err.Error()
-		if raised := h.tell(alert); raised != nil {
-			h.log.Error("write incident", "error", raised)
-		}
+		h.reports.raise(alert)
 		return nil, supervisor.Refuse(err)
 	}
 	h.configAccepted()
 	h.tellProjects(refs, twins)
-	h.mu.Lock()
-	h.cfg, h.watched = cfg, refs
-	h.mu.Unlock()
-	h.wakeMetrics()
-	h.channels.reconfigure()
-	h.gauge.SetPaths(PathsOf(refs)...)
-	h.setAgents(cfg)
-	var projects []supervisor.Project
-	for _, ref := range refs {
-		projects = append(projects, OpenProject(ref, cfg, true))
-	}
+	h.settings.set(cfg, refs)
+	h.metricsServer.changed.wake()
+	h.channels.changed.wake()
+	h.machine.gauge.SetPaths(PathsOf(refs)...)
+	h.agents.apply()
+	projects := openProjects(refs, cfg)
 	h.log.Info("configuration reloaded", "projects", len(projects))
 	return h.restartNotes(paths), h.loop.Reload(ctx, cfg.Policies(), projects)
 }
 
 // announce prints in one line which projects are supervised.
 func (h *Daemon) announce() {
-	h.wakeAnswerWriter() // the answers that an earlier run recorded can be written now
+	h.answers.due.wake() // the answers that an earlier run recorded can be written now
 	var names []string
 	picture := h.loop.State()
 	projects := picture.Report().Projects
@@ -144,7 +125,18 @@ func (h *Daemon) announce() {
 		names = []string{"no project is configured yet (add one to " + h.paths.Config + ", then: steward reload)"}
 	}
 	fmt.Fprintf(h.options.Out, "steward %s ready: %s; socket %s\n", h.options.Version, strings.Join(names, ", "), h.paths.Socket)
-	h.startUp()
+	h.run.ready()
+	h.snapshot()
+	h.sayReady()
+}
+
+// sayReady tells the service manager how many projects are supervised.
+func (h *Daemon) sayReady() {
+	text := "no project is configured"
+	if p := h.loop.State(); p != nil && len(p.Projects) > 0 {
+		text = "looks after " + terminal.Plural(len(p.Projects), "project")
+	}
+	h.options.Line.Ready(text)
 }
 
 // TellHowToBoot prints how to set up the folders in which a scan has found no protocol.

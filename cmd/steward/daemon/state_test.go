@@ -3,7 +3,6 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -22,18 +21,7 @@ import (
 // vice versa.
 func TestLessonsOutliveTheMemory(t *testing.T) {
 	dir := t.TempDir()
-	root, err := jsonfile.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	ledger, _, err := escalate.Open(filepath.Join(dir, "incidents"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	open := func() *Daemon {
-		return &Daemon{state: root, ledger: ledger, log: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	}
+	open := func() *store { return openStore(t, dir) }
 	looked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	m := decide.Memory{LastLook: looked}
 	m.Gate.Learnt = capacity.Learnt{"demo/codex/execute": {Cores: 0.5, Memory: 1 << 20, Runs: 3, At: looked}}
@@ -70,8 +58,8 @@ func TestLessonsOutliveTheMemory(t *testing.T) {
 	}
 }
 
-// stateDaemon returns a Daemon with only what its state folder needs.
-func stateDaemon(t *testing.T, dir string) *Daemon {
+// openStore opens a state folder.
+func openStore(t *testing.T, dir string) *store {
 	t.Helper()
 	root, err := jsonfile.Open(dir)
 	if err != nil {
@@ -82,7 +70,8 @@ func stateDaemon(t *testing.T, dir string) *Daemon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Daemon{state: root, ledger: ledger, log: slog.New(slog.DiscardHandler)}
+	log := slog.New(slog.DiscardHandler)
+	return &store{dir: dir, root: root, reports: &reports{ledger: ledger, settings: &settings{}, log: log}, log: log}
 }
 
 // TestBadMemoryIsSetAside: a memory with unusable content is set aside beside the earlier ones, and the operator is
@@ -93,7 +82,7 @@ func TestBadMemoryIsSetAside(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, MemoryFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h := stateDaemon(t, dir)
+		h := openStore(t, dir)
 		if m, err := h.remembered(); err != nil || !m.LastLook.IsZero() {
 			t.Fatalf("%q: %v %+v", text, err, m)
 		}
@@ -108,7 +97,7 @@ func TestBadMemoryIsSetAside(t *testing.T) {
 		if strings.Contains(text, "version") {
 			words = "written by a newer steward"
 		}
-		if open := openIncidents(h.ledger); len(open) != 1 || !strings.Contains(open[0].Summary, words) || !strings.Contains(open[0].Detail, aside) {
+		if open := openIncidents(h.reports.ledger); len(open) != 1 || !strings.Contains(open[0].Summary, words) || !strings.Contains(open[0].Detail, aside) {
 			t.Errorf("%q: incidents %+v", text, open)
 		}
 	}
@@ -117,8 +106,8 @@ func TestBadMemoryIsSetAside(t *testing.T) {
 // TestFilesSetAsideAreBounded: however often files are set aside, the first ones stay, and their number is bounded.
 func TestFilesSetAsideAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	h := stateDaemon(t, dir)
-	for n := range mostAside + 3 {
+	h := openStore(t, dir)
+	for n := range mostKept + 3 {
 		if err := os.WriteFile(filepath.Join(dir, MemoryFile), fmt.Appendf(nil, "{%d", n), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +115,7 @@ func TestFilesSetAsideAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if names, _ := filepath.Glob(filepath.Join(dir, MemoryFile+".bad*")); len(names) != mostAside {
+	if names, _ := filepath.Glob(filepath.Join(dir, MemoryFile+".bad*")); len(names) != mostKept {
 		t.Errorf("kept: %v", names)
 	}
 	for name, want := range map[string]string{".bad": "{0", ".bad2": "{1", ".bad10": "{12"} {
@@ -143,18 +132,18 @@ func TestUnreadableMemoryStays(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, MemoryFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	h := stateDaemon(t, dir)
+	h := openStore(t, dir)
 	if _, err := h.remembered(); err == nil || !strings.Contains(err.Error(), MemoryFile) {
 		t.Errorf("remembered: %v", err)
 	}
-	if names, _ := filepath.Glob(filepath.Join(dir, "*.bad*")); len(names) != 0 || len(openIncidents(h.ledger)) != 0 {
+	if names, _ := filepath.Glob(filepath.Join(dir, "*.bad*")); len(names) != 0 || len(openIncidents(h.reports.ledger)) != 0 {
 		t.Errorf("set aside: %v", names)
 	}
 }
 
 // TestStateIsReadBack: steward can read every file that it writes; a file that would be too big is not written.
 func TestStateIsReadBack(t *testing.T) {
-	h := stateDaemon(t, t.TempDir())
+	h := openStore(t, t.TempDir())
 	m := decide.Memory{LastLook: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), ExhaustedBy: strings.Repeat("x", 70<<20)}
 	if err := h.save(m); err != nil {
 		t.Fatal(err)
@@ -183,9 +172,8 @@ func TestVersionsOfStateFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := stateDaemon(t, dir)
-	h.paths.State = dir
-	if err := errors.Join(h.clearSnapshot(), h.startRun(time.Now())); err != nil {
+	h := openStore(t, dir)
+	if err := errors.Join(h.clearSnapshot(), (&run{store: h, reports: h.reports}).start(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{RunFile, SnapshotFile} {

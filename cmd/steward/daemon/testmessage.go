@@ -51,9 +51,9 @@ func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
 	defer t.end()
 	ctx, cancel := context.WithTimeout(ctx, TestTime)
 	defer cancel()
-	var crew sync.WaitGroup
+	var senders sync.WaitGroup
 	for at, entry := range t.Entries() {
-		crew.Go(func() {
+		senders.Go(func() {
 			c := o.Channel(entry.Channel)
 			limited, cancel := context.WithTimeout(ctx, c.Deadline)
 			defer cancel()
@@ -63,7 +63,7 @@ func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
 			t.sent(at, result, err)
 		})
 	}
-	crew.Wait()
+	senders.Wait()
 	for !t.over() {
 		select {
 		case <-ctx.Done():
@@ -72,9 +72,9 @@ func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
 		}
 	}
 	if slices.ContainsFunc(t.Entries(), func(e status.Trial) bool { return e.Channel == escalate.ChannelDesktop }) {
-		farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), popupDeadline)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), popupDeadline)
 		defer cancel()
-		_ = o.popups.Withdraw(farewell, testKey) // harmless if it stays
+		_ = o.popups.Withdraw(last, testKey) // harmless if it stays
 	}
 }
 
@@ -127,24 +127,24 @@ func (t *testMessage) over() bool {
 func (a *channels) reach() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.trial != nil {
+	if a.test != nil {
 		select {
-		case <-a.trial.Done:
+		case <-a.test.Done:
 		default:
 			return status.ErrTrial
 		}
 	}
-	if a.outlets == nil {
+	if a.set == nil {
 		return context.Canceled // the channels are not set up yet
 	}
-	a.trial = a.outlets.Begin(context.Background(), a.names, a.human())
+	a.test = a.set.Begin(context.Background(), a.names, a.settings.human())
 	return nil
 }
 
 // reached returns the results of the last test.
 func (a *channels) reached() []status.Trial {
 	a.mu.Lock()
-	t := a.trial
+	t := a.test
 	a.mu.Unlock()
 	if t == nil {
 		return nil
@@ -152,13 +152,13 @@ func (a *channels) reached() []status.Trial {
 	return t.Entries()
 }
 
-// ofTrial reports whether a press belongs to a test message, and records it if that test is the current one.
-func (a *channels) ofTrial(key string, r escalate.Reply) bool {
+// ofTest reports whether a press belongs to a test message, and records it if that test is the current one.
+func (a *channels) ofTest(key string, r escalate.Reply) bool {
 	if key != testKey {
 		return false
 	}
 	a.mu.Lock()
-	t := a.trial
+	t := a.test
 	a.mu.Unlock()
 	if t != nil && r.Rev == t.rev {
 		t.Pressed(channelOf(r.Via))

@@ -1,19 +1,22 @@
 package doctor
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/daemon"
-	"github.com/livhana/steward/status/terminal"
-	"github.com/livhana/steward/status/views"
-
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
+	"github.com/livhana/steward/status/views"
 )
 
 // daemonFacts are what the socket and the state folder reveal about the daemon.
@@ -29,7 +32,7 @@ type daemonFacts struct {
 	now    time.Time
 }
 
-func (d *examination) daemonState() []Finding {
+func (d *facts) daemonState(context.Context) []Finding {
 	f := d.daemon
 	f.socket, f.now, f.run = d.paths.Socket, d.now, daemon.ReadRun(d.paths.State)
 	f.system = platform.IsMachineState(d.paths.State)
@@ -37,9 +40,7 @@ func (d *examination) daemonState() []Finding {
 		id, err := proc.Inspect(f.run.PID)
 		f.lives = err == nil && id == f.run.Process
 	}
-	f.beat, _ = daemon.ReadHeartbeat(d.paths.State)
-	crash, _ := os.ReadFile(filepath.Join(d.paths.State, daemon.CrashFile))
-	f.crash = string(crash)
+	f.beat, f.crash = d.beat, daemon.CrashLeft(d.paths.State)
 	all := append(judgeDaemon(f), judgeEnd(f)...)
 	if f.doc != nil && folderAt(d.paths.State).missing {
 		return append(all, broken("state folder", serviceCommand("restart", f.system), "%s was taken away while steward runs", d.paths.State))
@@ -163,4 +164,46 @@ func unreachable(doc *status.Document) string {
 		}
 	}
 	return ""
+}
+
+// folder is what can be found out about a folder without changing it.
+type folder struct {
+	missing bool
+	err     error // why it cannot be examined
+	isDir   bool
+	mode    fs.FileMode
+	owner   int // -1 if the platform has no owners
+	read    error
+	write   error // if it is missing: why it cannot be created
+	free    int64 // bytes left on its disk; -1 if unknown
+}
+
+// folderAt examines a folder. It hangs if the disk hangs.
+func folderAt(path string) folder {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return folder{missing: true, write: mayMake(path)}
+	case err != nil:
+		return folder{err: err}
+	}
+	return folder{isDir: info.IsDir(), mode: info.Mode(), owner: platform.OwnerOf(info), read: mayRead(path), write: mayWrite(path), free: freeAt(path)}
+}
+
+// mayMake reports whether a missing folder could be created: it checks the nearest existing folder above it.
+func mayMake(path string) error {
+	for up := filepath.Dir(path); ; up = filepath.Dir(up) {
+		info, err := os.Stat(up)
+		switch {
+		case err == nil && !info.IsDir():
+			return fmt.Errorf("%s is not a folder", up)
+		case err == nil:
+			if err := mayWrite(up); err != nil {
+				return fmt.Errorf("%s: %w", up, err)
+			}
+			return nil
+		case up == filepath.Dir(up):
+			return err
+		}
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
@@ -43,10 +45,30 @@ func broken(name, do, format string, args ...any) Finding {
 	return Finding{Name: name, Level: LevelFail, Text: fmt.Sprintf(format, args...), Do: do}
 }
 
-// probe is one part of the examination. Its context ends shortly before the probe is abandoned.
-type probe struct {
+// check is one part of the examination. Its context ends shortly before the check is abandoned.
+type check struct {
 	area, name string
-	look       func(context.Context) []Finding
+	run        func(*facts, context.Context) []Finding
+	// each runs once for each project, instead of run: a disk that hangs affects only its own projects.
+	each func(*facts, context.Context, projectFacts) []Finding
+}
+
+// checks are all checks, in the order of the report.
+var checks = []check{
+	{area: "program", name: "program", run: (*facts).program},
+	{area: "configuration", name: "configuration", run: (*facts).configuration},
+	{area: "service", name: "service", run: (*facts).services},
+	{area: "daemon", name: "daemon", run: (*facts).daemonState},
+	{area: "watching", name: "watches", run: (*facts).watches},
+	{area: "watching", name: "gauges", run: (*facts).gauges},
+	{area: "watching", name: "descriptors", run: (*facts).descriptors},
+	{area: "projects", name: "projects", run: (*facts).anyProject},
+	{area: "projects", each: (*facts).project},
+	{area: "boot scripts", each: (*facts).bootScripts},
+	{area: "reaching you", name: "channels", run: (*facts).channels},
+	{area: "reaching you", name: "desktop", run: (*facts).desktop},
+	{area: "reaching you", name: "speech", run: (*facts).speech},
+	{area: "reaching you", name: "push", run: (*facts).push},
 }
 
 // Time limits of the parts: reading the configuration, asking the daemon, and then all probes in parallel. With a grace
@@ -75,6 +97,27 @@ func within[T any](ctx context.Context, limit time.Duration, f func(context.Cont
 	}
 	var none T
 	return none, false
+}
+
+// probe is a check of this machine, or of one of its projects.
+type probe struct {
+	area, name string
+	look       func(context.Context) []Finding
+}
+
+// probes are the checks to run, in the order of the report.
+func (d *facts) probes() []probe {
+	var all []probe
+	for _, c := range checks {
+		if c.run != nil {
+			all = append(all, probe{c.area, c.name, func(ctx context.Context) []Finding { return c.run(d, ctx) }})
+			continue
+		}
+		for _, p := range d.projects {
+			all = append(all, probe{c.area, p.ref.Name, func(ctx context.Context) []Finding { return c.each(d, ctx, p) }})
+		}
+	}
+	return all
 }
 
 // examine runs the probes in parallel and returns their findings in the order of the probes.
@@ -108,8 +151,8 @@ func silent(name string, limit time.Duration) Finding {
 	return broken(name, "find out what hangs there: a disk, a network folder, a service", "no answer within %s", limit)
 }
 
-// examination is the input of all probes.
-type examination struct {
+// facts are what all checks share. They are gathered once.
+type facts struct {
 	o      Options
 	now    time.Time
 	uid    int
@@ -118,6 +161,9 @@ type examination struct {
 	cfg    config.Config // the defaults, if the file is rejected
 	paths  platform.Paths
 	daemon daemonFacts
+	beat   daemon.Heartbeat // steward's own; zero if it cannot be read
+	// projects are those of the configuration, and others that the daemon supervises.
+	projects []projectFacts
 }
 
 // Options say what to examine, and for which account.
@@ -126,7 +172,7 @@ type Options struct {
 	// ConfigFile is the configuration named on the command line, "" for the platform's default.
 	ConfigFile string
 	Settings   func() (config.Config, platform.Paths, error)
-	Place      func() platform.Paths
+	Paths      func() platform.Paths
 	// Binary returns the path of this program that survives an upgrade.
 	Binary func() (string, error)
 	// Account returns the caller's account; with system, the account that the machine's unit of that user runs as.
@@ -146,13 +192,22 @@ type Diagnosis struct {
 
 // Examine runs every check. It changes nothing.
 func Examine(ctx context.Context, o Options) (Diagnosis, error) {
-	d := &examination{o: o, now: time.Now(), uid: os.Getuid()}
+	d := &facts{o: o, now: time.Now(), uid: os.Getuid()}
 	var err error
 	if d.who, err = o.Account(false, ""); err != nil { // root through sudo
 		d.who = service.Account{User: "root", Home: os.Getenv("HOME")}
 	}
 	d.readSettings(ctx)
-	d.askDaemon(ctx)
+	var both sync.WaitGroup // together, to keep within 5 s
+	both.Go(func() { d.askDaemon(ctx) })
+	both.Go(func() {
+		d.beat, _ = within(ctx, askTime, func(context.Context) daemon.Heartbeat {
+			beat, _ := daemon.ReadHeartbeat(d.paths.State)
+			return beat
+		})
+	})
+	both.Wait()
+	d.projects = d.knownProjects()
 	all := examine(ctx, probeTime, d.probes())
 	if o.Reach {
 		all = append(all, d.tryReach(ctx)...)
@@ -167,29 +222,8 @@ func Examine(ctx context.Context, o Options) (Diagnosis, error) {
 	return doc, nil
 }
 
-func (d *examination) probes() []probe {
-	known := func(f func() []Finding) func(context.Context) []Finding {
-		return func(context.Context) []Finding { return f() }
-	}
-	all := []probe{
-		{"program", "program", known(d.program)},
-		{"configuration", "configuration", known(func() []Finding { return judgeConfig(d.config, d.daemon.doc != nil) })},
-		{"service", "service", d.services},
-		{"daemon", "daemon", known(d.daemonState)},
-		{"watching", "watches", d.watches},
-		{"watching", "gauges", d.gauges},
-		{"watching", "descriptors", known(d.descriptors)},
-	}
-	all = append(all, d.projectProbes()...)
-	return append(all,
-		probe{"reaching you", "channels", known(func() []Finding { return judgeChannels(d.cfg.Escalate.Channels, d.daemon.doc) })},
-		probe{"reaching you", "desktop", d.desktop},
-		probe{"reaching you", "speech", d.speech},
-		probe{"reaching you", "push", d.push})
-}
-
 // askDaemon fetches the status of the daemon, if one runs.
-func (d *examination) askDaemon(ctx context.Context) {
+func (d *facts) askDaemon(ctx context.Context) {
 	type answer struct {
 		doc status.Document
 		err error

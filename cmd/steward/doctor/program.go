@@ -8,11 +8,10 @@ import (
 	"os/exec"
 	"path/filepath"
 
-	"github.com/livhana/steward/status/terminal"
-
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // programFacts describe the program that examines.
@@ -25,7 +24,7 @@ type programFacts struct {
 	asRootFor     string // the user who is meant if root runs doctor
 }
 
-func (d *examination) program() []Finding {
+func (d *facts) program(context.Context) []Finding {
 	f := programFacts{version: d.o.Version, system: platform.IsMachineState(d.paths.State)}
 	f.path, _ = os.Executable()
 	if path, err := exec.LookPath("steward"); err == nil {
@@ -87,7 +86,7 @@ type configFacts struct {
 }
 
 // readSettings reads the configuration and the paths that follow from it.
-func (d *examination) readSettings(ctx context.Context) {
+func (d *facts) readSettings(ctx context.Context) {
 	type answer struct {
 		cfg   config.Config
 		paths platform.Paths
@@ -102,7 +101,7 @@ func (d *examination) readSettings(ctx context.Context) {
 		return a
 	})
 	if !ok {
-		got = answer{paths: d.o.Place(), err: fmt.Errorf("no answer within %s: is it a pipe, or does its disk hang?", settingsTime), there: true}
+		got = answer{paths: d.o.Paths(), err: fmt.Errorf("no answer within %s: is it a pipe, or does its disk hang?", settingsTime), there: true}
 	}
 	d.cfg, d.paths = got.cfg, got.paths
 	d.config = configFacts{file: got.paths.Config, there: got.there, err: got.err, projects: len(got.cfg.Projects), other: got.other}
@@ -131,6 +130,10 @@ func otherConfig(inForce, home string) string {
 		}
 	}
 	return ""
+}
+
+func (d *facts) configuration(context.Context) []Finding {
+	return judgeConfig(d.config, d.daemon.doc != nil)
 }
 
 func judgeConfig(f configFacts, running bool) []Finding {

@@ -2,19 +2,21 @@ package doctor
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/livhana/steward/cmd/steward/daemon"
-	"github.com/livhana/steward/platform"
-	"github.com/livhana/steward/status"
-	"github.com/livhana/steward/status/terminal"
-
 	"github.com/livhana/steward/config"
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
 )
 
@@ -31,8 +33,8 @@ type projectFacts struct {
 	config    string
 }
 
-// projects returns the configured projects, and others that the daemon supervises.
-func (d *examination) projects() []projectFacts {
+// knownProjects returns the configured projects, and others that the daemon supervises.
+func (d *facts) knownProjects() []projectFacts {
 	var all []projectFacts
 	cwd, _ := os.Getwd()
 	refs, _ := d.cfg.ProjectList(d.who.Home, cwd) // the configuration check reports what is wrong with a row
@@ -58,25 +60,22 @@ func (d *examination) projects() []projectFacts {
 	return all
 }
 
-// projectProbes returns two probes for each project, so that a disk that hangs affects only its own projects.
-func (d *examination) projectProbes() []probe {
-	list := d.projects()
-	if len(list) == 0 {
-		return []probe{{"projects", "projects", func(context.Context) []Finding { return []Finding{noProjects(d.config.err)} }}}
+// project checks one project.
+func (d *facts) project(_ context.Context, f projectFacts) []Finding {
+	f.folder = folderAt(f.ref.Path)
+	f.protocols, f.unit = daemon.OpenProject(f.ref, d.cfg, false).Detect(), d.machineUnit()
+	if f.running && f.report == nil {
+		f.twin = slices.ContainsFunc(d.projects, func(o projectFacts) bool { return o.report != nil && platform.SameFolder(o.ref.Path, f.ref.Path) })
 	}
-	var folders, scripts []probe
-	for _, f := range list {
-		folders = append(folders, probe{"projects", f.ref.Name, func(context.Context) []Finding {
-			f.folder = folderAt(f.ref.Path)
-			f.protocols, f.unit = daemon.OpenProject(f.ref, d.cfg, false).Detect(), d.machineUnit()
-			if f.running && f.report == nil {
-				f.twin = slices.ContainsFunc(list, func(o projectFacts) bool { return o.report != nil && platform.SameFolder(o.ref.Path, f.ref.Path) })
-			}
-			return judgeProject(f)
-		}})
-		scripts = append(scripts, probe{"boot scripts", f.ref.Name, func(context.Context) []Finding { return d.bootScripts(f.ref) }})
+	return judgeProject(f)
+}
+
+// anyProject warns if there is no project at all.
+func (d *facts) anyProject(context.Context) []Finding {
+	if len(d.projects) > 0 {
+		return nil
 	}
-	return append(folders, scripts...)
+	return []Finding{noProjects(d.config.err)}
 }
 
 func noProjects(refused error) Finding {
@@ -165,7 +164,8 @@ func judgeFault(name string, fault protocol.Fault) Finding {
 }
 
 // bootScripts checks the two scripts of protocol 000.
-func (d *examination) bootScripts(ref config.ProjectRef) []Finding {
+func (d *facts) bootScripts(_ context.Context, f projectFacts) []Finding {
+	ref := f.ref
 	if !slices.Contains(daemon.OpenProject(ref, d.cfg, false).Detect(), agentstatus.Name) {
 		return nil
 	}
@@ -178,4 +178,70 @@ func (d *examination) bootScripts(ref config.ProjectRef) []Finding {
 		}
 	}
 	return all
+}
+
+// The boot scripts that protocol 000 names, and the part of the first that packaging/boot provides.
+const (
+	claudeScript = "claude_tier1_boot.sh"
+	codexScript  = "codex_agent_boot.sh"
+	step35       = "claude_tier1_step3.5.sh"
+)
+
+// maxScript bounds how much of a script is read.
+const maxScript = 1 << 20
+
+// readScript opens regular files only: opening a pipe would wait for its writer.
+func readScript(path string) (string, bool) {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return "", false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxScript))
+	return string(text), err == nil
+}
+
+var (
+	// stewardBoot matches the command, named directly or through a variable.
+	stewardBoot = lazily(`(\bsteward["']?|\$\{?[A-Za-z_]+\}?["']?)\s+boot\s+["']?(livhana-layer1\.1|codex-cursor|\$)`)
+	sourced     = lazily(`(^|[;&|\s])(\.|source|bash)\s+[^\n]*claude_tier1_step3\.5\.sh`)
+)
+
+// judgeScript says whether a boot script leaves the setup to steward. ready: the part for Step 3.5 is there.
+func judgeScript(project, script, text string, ready bool) Finding {
+	code := withoutComments(text)
+	name := project + " " + script
+	agent, line := "codex-cursor", `steward boot codex-cursor --project "$ROOT"`
+	if script == claudeScript {
+		agent, line = "livhana-layer1.1", `steward boot livhana-layer1.1 --project "$ROOT"`
+	}
+	do := "put this in the place of its set-up: " + line
+	switch {
+	case script == claudeScript && sourced().MatchString(code) && !ready:
+		return warning(name, "put "+step35+" beside it (it comes with steward, packaging/boot), or write: "+line, "it calls %s, which is not there", step35)
+	case stewardBoot().MatchString(code), script == claudeScript && sourced().MatchString(code):
+		return working(name, "it leaves the set-up to steward")
+	case strings.Contains(code, "agent_registry.json"):
+		return warning(name, do, "it sets %s up itself, instead of leaving that to steward, which merges with what is there", agent)
+	}
+	return warning(name, do, "it does not boot %s", agent)
+}
+
+// withoutComments drops the lines that contain only a comment.
+func withoutComments(text string) string {
+	var code strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			code.WriteString(line)
+		}
+	}
+	return code.String()
+}
+
+// lazily compiles an expression on first use; otherwise every command would pay for it at its start.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

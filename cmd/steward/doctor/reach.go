@@ -39,8 +39,13 @@ func judgeChannels(channels []string, doc *status.Document) []Finding {
 	return all
 }
 
+// channels says which channels are configured, and how the daemon fares with them.
+func (d *facts) channels(context.Context) []Finding {
+	return judgeChannels(d.cfg.Escalate.Channels, d.daemon.doc)
+}
+
 // push checks the channels that lead away from this machine. It sends nothing to the operator.
-func (d *examination) push(ctx context.Context) []Finding {
+func (d *facts) push(ctx context.Context) []Finding {
 	cfg := d.cfg.Escalate
 	var all []Finding
 	if slices.Contains(cfg.Channels, escalate.ChannelNtfy) {
@@ -57,7 +62,7 @@ func (d *examination) push(ctx context.Context) []Finding {
 	return all
 }
 
-func (d *examination) ntfy(ctx context.Context) []Finding {
+func (d *facts) ntfy(ctx context.Context) []Finding {
 	const name = "ntfy"
 	cfg := d.cfg.Escalate
 	o := daemon.ConnectChannels(nil, escalate.Config{Channels: []string{escalate.ChannelNtfy}, Ntfy: cfg.Ntfy}, make([]byte, daemon.KeyBytes))
@@ -96,7 +101,7 @@ type popupFacts struct {
 // busVariable is the environment variable that names the session bus.
 const busVariable = "DBUS_SESSION_BUS_ADDRESS"
 
-func (d *examination) desktop(ctx context.Context) []Finding {
+func (d *facts) desktop(ctx context.Context) []Finding {
 	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelDesktop) {
 		return nil
 	}
@@ -105,8 +110,8 @@ func (d *examination) desktop(ctx context.Context) []Finding {
 	f := popupFacts{root: d.uid == 0, linux: runtime.GOOS == "linux", bus: os.Getenv(busVariable)}
 	f.screen = os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 	f.server, f.muted, f.err = popups.Server(ctx)
-	if beat, err := daemon.ReadHeartbeat(d.paths.State); err == nil && d.daemon.doc != nil {
-		f.daemons, f.known = variableOf("/proc", beat.PID, busVariable)
+	if d.daemon.doc != nil && d.beat.PID != 0 {
+		f.daemons, f.known = variableOf("/proc", d.beat.PID, busVariable)
 	}
 	return judgePopups(f)
 }
@@ -166,7 +171,7 @@ func judgeNoPopups(f popupFacts) Finding {
 	return warning(name, do, "popups do not reach the desktop: %s", why)
 }
 
-func (d *examination) speech(ctx context.Context) []Finding {
+func (d *facts) speech(ctx context.Context) []Finding {
 	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelSpeech) {
 		return nil
 	}

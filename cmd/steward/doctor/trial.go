@@ -20,7 +20,7 @@ const pollTrial = 250 * time.Millisecond
 
 // tryReach sends a real test through every channel. If a daemon runs, the daemon sends it, because it must be able to
 // reach the operator.
-func (d *examination) tryReach(ctx context.Context) []Finding {
+func (d *facts) tryReach(ctx context.Context) []Finding {
 	const area = "a real test"
 	names := d.cfg.Escalate.Channels
 	if d.daemon.doc != nil {
@@ -49,7 +49,7 @@ func (d *examination) tryReach(ctx context.Context) []Finding {
 }
 
 // tryDaemon has the daemon send its test, and waits for the results.
-func (d *examination) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, error) {
+func (d *facts) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, daemon.TestTime+daemon.SpeechDeadline)
 	defer cancel()
 	client := status.NewClient(d.paths.Socket)
@@ -78,7 +78,7 @@ func (d *examination) tryDaemon(ctx context.Context, _ []string) ([]status.Trial
 }
 
 // tryOwn sends the test from this process, because no daemon runs.
-func (d *examination) tryOwn(ctx context.Context, names []string) ([]status.Trial, error) {
+func (d *facts) tryOwn(ctx context.Context, names []string) ([]status.Trial, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	popups := desktop.NewPopups()

@@ -12,13 +12,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/cmd/steward/daemon"
-	"github.com/livhana/steward/platform"
-	"github.com/livhana/steward/status/terminal"
-
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
+	"github.com/livhana/steward/cmd/steward/cli"
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/watch"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // watchFacts are what the kernel allows this user for watching folders, and how much of it is in use. -1: unknown.
@@ -30,7 +29,7 @@ type watchFacts struct {
 	othersHidden, anotherPlatform bool
 }
 
-func (d *examination) watches(ctx context.Context) []Finding {
+func (d *facts) watches(ctx context.Context) []Finding {
 	f := watchFacts{err: tryWatch(), lookEvery: d.cfg.Policies().LookUnwatched()}
 	f.maxWatches, f.maxInstances = sysctl("max_user_watches"), sysctl("max_user_instances")
 	f.anotherPlatform = f.maxWatches < 0
@@ -118,14 +117,14 @@ func judgeWatches(f watchFacts) []Finding {
 // isNearly reports whether nine tenths of the limit are used.
 func isNearly(used, limit int) bool { return limit >= 0 && used*10 >= limit*9 }
 
-func (d *examination) gauges(ctx context.Context) []Finding {
+func (d *facts) gauges(ctx context.Context) []Finding {
 	var paths []string
-	for _, p := range d.projects() {
+	for _, p := range d.projects {
 		paths = append(paths, p.ref.Path)
 	}
 	g := measure.New(paths...)
 	g.Sample(d.now)
-	if sleep(ctx, samplePause) != nil {
+	if cli.Sleep(ctx, samplePause) != nil {
 		return nil
 	}
 	load := g.Sample(time.Now())
@@ -170,9 +169,8 @@ type descriptorFacts struct {
 	ofDaemon    bool
 }
 
-func (d *examination) descriptors() []Finding {
-	beat, err := daemon.ReadHeartbeat(d.paths.State)
-	if f, ok := daemonDescriptors("/proc", beat.PID); err == nil && d.daemon.doc != nil && ok {
+func (d *facts) descriptors(context.Context) []Finding {
+	if f, ok := daemonDescriptors("/proc", d.beat.PID); d.daemon.doc != nil && ok {
 		return judgeDescriptors(f)
 	}
 	limit, ok := descriptorLimit()
@@ -213,12 +211,3 @@ func judgeDescriptors(f descriptorFacts) []Finding {
 
 // samplePause is the time between two samples of the gauges, over which the processor load is measured.
 const samplePause = 300 * time.Millisecond
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}

@@ -1,0 +1,47 @@
+package worker
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+
+	"github.com/livhana/steward/platform/watch"
+	"github.com/livhana/steward/protocol/agentstatus"
+)
+
+// Hints sends a hint when files of the project's tasks change, as far as the kernel reports it.
+func Hints(ctx context.Context, dir string) (hints <-chan struct{}, stop func(), err error) {
+	w, err := watch.New()
+	if err != nil {
+		return nil, func() {}, err
+	}
+	base := filepath.Join(dir, filepath.FromSlash(agentstatus.Base))
+	folders := []string{filepath.Join(base, "codex_tasks"), filepath.Join(base, "steward", "attempts")}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	out := make(chan struct{}, 1)
+	go func() { defer close(ended); _ = w.Run(ctx) }()
+	go func() {
+		// The folders may be created later or replaced: so they are added to the watcher again periodically.
+		again := time.NewTicker(5 * time.Second)
+		defer again.Stop()
+		missing, _ := w.Set("tasks", folders)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.Events():
+			case <-again.C:
+				before := len(missing)
+				if missing, _ = w.Set("tasks", folders); len(missing) >= before {
+					continue
+				}
+			}
+			select {
+			case out <- struct{}{}:
+			default: // a hint is already pending
+			}
+		}
+	}()
+	return out, func() { cancel(); <-ended }, nil
+}
