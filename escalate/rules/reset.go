@@ -51,7 +51,7 @@ func resetTime(text string, at time.Time) (time.Time, bool) {
 	}
 	if m := retryAfter().FindStringSubmatch(text); m != nil {
 		seconds, _ := strconv.Atoi(m[1]) // nine digits at most
-		return at.Add(time.Duration(seconds) * time.Second), true
+		return at.Add(min(time.Duration(seconds)*time.Second, resetSpan)), true
 	}
 	for _, i := range numbers(text) { // "usage limit reached|1761168600": a complete future time needs no preceding keyword
 		if t, ok := instantAt(text[i:], at); ok && t.After(at) {

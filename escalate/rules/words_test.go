@@ -75,6 +75,7 @@ func FuzzResetTime(f *testing.F) {
 	}
 	f.Add("retry 999999999 days 999999999 days 999999999 days")
 	f.Add("reset jan 31 24:59:59 est")
+	f.Add("retry after 444444444")
 	f.Fuzz(func(t *testing.T, text string) {
 		at, ok := resetTime(text, printed)
 		if again, same := resetTime(text, printed); same != ok || !again.Equal(at) {
