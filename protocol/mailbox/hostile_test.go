@@ -149,6 +149,7 @@ func TestUnreadable(t *testing.T) { protocoltest.AsNobody(t, unreadable) }
 
 func unreadable(t *testing.T) {
 	r := newTestProject(t, around+file(pidPath, "4999999"))
+	r.pass(pidSettled)
 	if s := r.look(); s.Yield != "" || len(s.Faults) > 0 {
 		t.Fatalf("%q %+v", s.Yield, s.Faults)
 	}

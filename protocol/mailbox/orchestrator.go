@@ -77,13 +77,25 @@ type claim struct {
 // clockStep is the tolerance between two clock readings: file systems and start times are coarse.
 const clockStep = 2 * time.Second
 
-// claims lists the processes that may be the orchestrator. A truncated number is also a number: while the pid file may
-// still be being written, its content proves no process gone, and the previously named process remains a candidate.
-func (o *orchestrator) claims(pid *jsonfile.Reading[int], st status) (list []claim) {
+// pidSettled is how long the pid file must be unchanged before its number can prove a process gone. A truncated number is
+// also a number, and the program writes no newline after it.
+const pidSettled = 2 * time.Second
+
+// fresh reports whether the pid file may still be being written.
+func fresh(pid *jsonfile.Reading[int], now time.Time) bool {
+	age := now.Sub(pid.Stamp.ModTime())
+	return pid.There && (!pid.Rest || age >= 0 && age < pidSettled)
+}
+
+// claims lists the processes that may be the orchestrator. While the pid file may still be being written, its content
+// proves no process gone, and the previously named process remains a candidate.
+func (o *orchestrator) claims(pid *jsonfile.Reading[int], st status, now time.Time) (list []claim) {
+	isFresh := fresh(pid, now)
 	if pid.Good && pid.Value > 0 {
-		list = append(list, claim{pid.Value, pid.Stamp.ModTime(), pidFile, !pid.Rest})
+		// A number that was proved before is whole.
+		list = append(list, claim{pid.Value, pid.Stamp.ModTime(), pidFile, isFresh && (!pid.Rest || pid.Value != o.id.PID)})
 	}
-	if k := o.named; pid.There && !pid.Rest && k.pid != 0 && k.pid != pid.Value {
+	if k := o.named; isFresh && k.pid != 0 && k.pid != pid.Value {
 		list = append(list, k)
 	}
 	if b := &st.Value; b.pid > 0 {
@@ -105,7 +117,7 @@ func (o *orchestrator) judge(f *folder.Folder, pid *jsonfile.Reading[int], st st
 	if pid.There && !pid.Good {
 		best = orchestrator{verdict: unsure, evidence: pidFile + " cannot be read"}
 	}
-	for _, c := range o.claims(pid, st) {
+	for _, c := range o.claims(pid, st, f.Now) {
 		v, why, id := c.judge(o.id)
 		if c.fresh && v == gone {
 			v, why = unsure, fmt.Sprintf("%s was written just now and names process %d", c.file, c.pid)
@@ -117,8 +129,11 @@ func (o *orchestrator) judge(f *folder.Folder, pid *jsonfile.Reading[int], st st
 			best.named = c
 		}
 	}
-	if pid.There && !pid.Rest {
+	switch {
+	case pid.There && !pid.Rest:
 		f.Patience.RetryAt(f.Now.Add(100 * time.Millisecond))
+	case fresh(pid, f.Now):
+		f.Patience.RetryAt(pid.Stamp.ModTime().Add(pidSettled))
 	}
 	if best.verdict != here {
 		best.id = o.id
