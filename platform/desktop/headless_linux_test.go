@@ -65,8 +65,7 @@ func TestHeadlessActor(t *testing.T) {
 	if os.Getenv("STEWARD_HEADLESS_ACTOR") != "1" {
 		t.Skip("only on the desktop of TestHeadlessDesktop")
 	}
-	popups, speech := NewPopups(), NewSpeech()
-	defer popups.Close()
+	popups, speech := NewPopups(), NewSpeech() // not closed: the script takes a picture of the popup afterwards
 	if err := popups.Probe(t.Context()); err != nil {
 		t.Fatal(err)
 	}
