@@ -71,7 +71,7 @@ func (c Config) joinFlaws() []flaw {
 		between("worker.keep", w.Keep, time.Minute, 10*365*24*hour),
 	)
 	if w.Output < 0 || w.Output > 256<<10 {
-		all = append(all, wrong("worker.output", "%d must be from 0 to %d bytes: it stands in the result, and whoever reads that reads all of it", w.Output, 256<<10))
+		all = append(all, wrong("worker.output", "%d must be from 0 to %d bytes: it stands in the result, and every reader reads all of it", w.Output, 256<<10))
 	}
 	if k.MaxBackoff < k.Backoff {
 		all = append(all, flaw{[]keyPath{"keep.max_backoff", "keep.backoff"},
@@ -127,7 +127,7 @@ func (c Config) strayAgents() []flaw {
 	var all []flaw
 	for i, a := range c.Agents {
 		if a.Project != "" && !known[plain(a.Project)] {
-			all = append(all, wrong(keyPath("agent").entry(i).key("project"), "%q is the path of no [[project]], so nobody would start the agent", a.Project))
+			all = append(all, wrong(keyPath("agent").entry(i).key("project"), "%q is the path of no [[project]], so the agent would never start", a.Project))
 		}
 	}
 	return all

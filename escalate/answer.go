@@ -69,7 +69,7 @@ func (l *Ledger) Answer(key string, r Reply, now time.Time) (Incident, error) {
 		if err != nil {
 			return i, false, fmt.Errorf("answer incident %s: %w", key, err)
 		}
-		why := cmp.Or(a.By, "somebody") + " answered: " + a.Label
+		why := cmp.Or(a.By, "a person") + " answered: " + a.Label
 		i, _ = resolve(i, rules.ByAnswer, why, wall(now))
 		i.Answer = a
 		return i, true, nil
@@ -86,7 +86,7 @@ func (i Incident) Judge(r Reply) error {
 func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 	switch {
 	case i.State == rules.Resolved && i.Answer != nil:
-		return nil, fmt.Errorf("%w: %s has answered: %s", ErrResolved, cmp.Or(i.Answer.By, "somebody"), i.Answer.Label)
+		return nil, fmt.Errorf("%w: %s has answered: %s", ErrResolved, cmp.Or(i.Answer.By, "a person"), i.Answer.Label)
 	case i.State == rules.Resolved:
 		return nil, ErrResolved
 	case r.Rev != 0 && r.Rev < max(i.Asked, i.Opened), r.Rev > i.Rev:

@@ -112,7 +112,7 @@ func (e *evidence) why(state protocol.AgentState, ground string, gap time.Durati
 		if e.a.Recorded == "" {
 			return "no heartbeat, and never registered"
 		}
-		return "registered by somebody else, never seen live"
+		return "registered by another program, never seen live"
 	}
 	if state == protocol.AgentDead {
 		return e.silence() + ", no live process, no progress"
@@ -213,7 +213,7 @@ func (e *evidence) silence() string {
 	case m.Stale && (e.a.Beat.Booted || e.a.Beat.Fresh):
 		return "booted, no heartbeat of its own yet for " + d + " awake"
 	case m.Stale:
-		return "registered anew, no heartbeat since for " + d + " awake"
+		return "registered again, no heartbeat since for " + d + " awake"
 	}
 	return "no heartbeat for " + d + " awake"
 }

@@ -146,5 +146,5 @@ func (s *Server) picture() (*supervisor.State, error) {
 	if p := s.Picture(); p != nil {
 		return p, nil
 	}
-	return nil, notReady("ask again in a few seconds", "steward has not looked at anything yet")
+	return nil, notReady("ask again in a few seconds", "steward has not scanned anything yet")
 }

@@ -90,7 +90,7 @@ func (p *State) admit(q Admission, lately []decide.Promise, now time.Time) (Admi
 		subject = at
 		switch {
 		case t == nil:
-			answer.Known, answer.RetryAfter, answer.Why = false, judgeSoon, "steward has not looked at the task yet"
+			answer.Known, answer.RetryAfter, answer.Why = false, judgeSoon, "steward has not scanned the task yet"
 			return answer, subject
 		case t.Hold != nil:
 			answer.RetryAfter, answer.Why = p.Plan.Tasks.Of(at).NotBefore.Sub(now), p.Plan.Tasks.Of(at).Why

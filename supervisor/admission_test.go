@@ -172,7 +172,7 @@ func TestAdmissionAnswers(t *testing.T) {
 		{"with a slash", supervisor.Admission{Project: real + "/", Task: "held"}, false, true, true, 42 * time.Second, "no room in p"},
 		{"the other project's", supervisor.Admission{Project: "/q", Task: "held"}, false, true, true, 42 * time.Second, "no room in q"},
 		{"on its way to be seen", supervisor.Admission{Project: real, Task: "freed"}, false, true, true, 50 * time.Millisecond, "it is being admitted"},
-		{"of a protocol that starts its work itself", supervisor.Admission{Project: real, Task: "other"}, false, false, true, 50 * time.Millisecond, "steward has not looked at the task yet"},
+		{"of a protocol that starts its work itself", supervisor.Admission{Project: real, Task: "other"}, false, false, true, 50 * time.Millisecond, "steward has not scanned the task yet"},
 	} {
 		p := picture(t, now, real)
 		a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}

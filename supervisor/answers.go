@@ -108,7 +108,7 @@ func (t *translator) answerDeath(snap *protocol.Snapshot, agent protocol.Subject
 func (t *translator) answerGone() error {
 	c := &t.command
 	if t.unscanned {
-		return fmt.Errorf("answer %s: the project %s has not been looked at yet", c.Subject.ID, c.Subject.Project)
+		return fmt.Errorf("answer %s: the project %s has not been scanned yet", c.Subject.ID, c.Subject.Project)
 	}
 	switch c.Answer.Option {
 	case decide.OptionDone, decide.OptionLeave, decide.OptionWait:

@@ -121,7 +121,7 @@ func (s *loop) noticeSleep() {
 		s.resumed = true
 		s.log.Info("the machine slept, or its clock was set", "before", s.lastStep, "now", now)
 		s.deps.Note(Entry{At: now, Kind: "note", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "clock"},
-			Text: "the machine slept, or its clock was set: silence kills nobody for " + s.cfg.Heartbeat.ResumeGrace.String()})
+			Text: "the machine slept, or its clock was set: no agent is declared dead by silence for " + s.cfg.Heartbeat.ResumeGrace.String()})
 		s.lastStep = now
 		s.sample() // the last reading is from before the sleep; without a reading the gate admits everything
 		return

@@ -34,7 +34,7 @@ type Metrics struct {
 func NewMetrics(reg prometheus.Registerer, version string) *Metrics {
 	m := &Metrics{
 		changes:   counter("changes_total", "Changes to project files that were carried out.", "verb", "reason"),
-		looks:     prometheus.NewHistogram(histogram("look_seconds", "Time that one look at one project took, its changes included.", 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30)),
+		looks:     prometheus.NewHistogram(histogram("look_seconds", "Time that one scan of one project took, its changes included.", 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 30)),
 		decisions: prometheus.NewHistogram(histogram("decision_seconds", "Time that one decision took.", 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5)),
 		latency: prometheus.NewHistogramVec(histogram("task_latency_seconds",
 			"Time from a task's request to its result, for each result that task_results_total counts.",
@@ -44,7 +44,7 @@ func NewMetrics(reg prometheus.Registerer, version string) *Metrics {
 			1, 5, 10, 15, 20, 30, 45, 60, 90, 120, 300, 900, 1800), []string{"protocol"}),
 		deliveries: counter("deliveries_total", "Attempts to reach the human.", "channel", "result"),
 		overflows: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "watch_overflows_total",
-			Help: "Times that a project was looked at as a whole because the kernel's queue of changes had overflowed."}),
+			Help: "Times that a project was scanned as a whole because the kernel's queue of changes had overflowed."}),
 		gauges: newGauges(version),
 	}
 	reg.MustRegister(m.changes, m.looks, m.decisions, m.latency, m.results, m.gaps, m.deliveries, m.overflows, m.gauges)
@@ -176,7 +176,7 @@ func newGauges(version string) *gauges {
 		locks:    desc("locks", "Locks in files, by state.", "protocol", "state"),
 		incident: desc("incidents", "Incidents on record.", "severity", "state"),
 		uptime:   desc("heartbeat_uptime_ratio", "Share of the watched time that heartbeats have covered; absent before any.", "protocol"),
-		faults:   desc("faults", `Files that cannot be used as they are; "all" counts projects that cannot be looked at.`, "protocol"),
+		faults:   desc("faults", `Files that cannot be used as they are; "all" counts projects that cannot be scanned.`, "protocol"),
 		measure:  desc("protocol_measure", "What the protocols' documents ask to be measured; the measure's name ends in its unit.", "project", "protocol", "measure"),
 		watch:    desc("watch_descriptors", "Folders that are watched for changes."),
 		build:    desc("build_info", "The running version; always 1.", "version"),

@@ -153,7 +153,7 @@ func (s *loop) hintsLost(d *projectState) {
 	d.hintsLostAt = now
 	s.log.Warn("more changes than the kernel keeps; looking at everything instead", "project", d.project.Name)
 	s.deps.Note(Entry{At: now, Kind: "note", Subject: decide.ProjectOf(d.project.Name),
-		Text: "more changes came at once than the kernel keeps (fs.inotify.max_queued_events): everything is looked at instead"})
+		Text: "more changes came at once than the kernel keeps (fs.inotify.max_queued_events): the whole project is scanned instead"})
 }
 
 // hintsLostEvery limits how often lost hints of one project are reported.

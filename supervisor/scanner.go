@@ -194,7 +194,7 @@ func (l *scanner) checkFolder() {
 	}
 	if err := l.project.Missing(); err != nil {
 		l.vanished[""] = true
-		l.failed[""] = protocol.Fault{Path: l.project.Path, Problem: "the project cannot be looked at: " + err.Error(),
+		l.failed[""] = protocol.Fault{Path: l.project.Path, Problem: "the project cannot be scanned: " + err.Error(),
 			Hint: "put the folder back, or take it out of the configuration", Since: since, Severity: protocol.High}
 	}
 }

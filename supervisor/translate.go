@@ -203,7 +203,7 @@ func (t *translator) retry(change protocol.Change, task *protocol.Task, state pr
 			return refuse("there is nothing to retry (%s)", state)
 		}
 		if look := t.plan.Agents.Of(agentOf(change.Subject, task)); state == protocol.TaskRunning && task.Lost == "" && task.Outcome == nil && look.State != protocol.AgentDead {
-			return refuse("it is in hand (%s), and %s is %s", task.Named, cmp.Or(task.Agent, "whoever has it"), cmp.Or(look.State, protocol.AgentUnknown))
+			return refuse("it is in hand (%s), and %s is %s", task.Named, cmp.Or(task.Agent, "its agent"), cmp.Or(look.State, protocol.AgentUnknown))
 		}
 		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, decide.RuleOperator, "OPERATOR"
 		change.Attempt = len(decide.Committed(task)) + 1

@@ -91,7 +91,7 @@ func TestMissingProjectIsTold(t *testing.T) {
 		gone.Store(true)
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
-		if got := w.openFaults(); got != "high demo: the project cannot be looked at: no such folder" {
+		if got := w.openFaults(); got != "high demo: the project cannot be scanned: no such folder" {
 			t.Errorf("gone: %q", got)
 		}
 		if f := s.State().View.Snapshots[0].Faults[0]; time.Since(f.Since) < 2*time.Minute {

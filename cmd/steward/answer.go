@@ -85,7 +85,7 @@ func newAckCommand(a *cli.App) *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "ack KEY… | --all",
-		Short: "Acknowledge incidents: nobody is called about them for a while",
+		Short: "Acknowledge incidents: no reminders about them for a while",
 		Long: "ack says that you have seen an incident. It is told again when its time is up and it is not resolved by then. KEY\n" +
 			"may be cut short. --all acknowledges everything that is open now.",
 		Example: "  steward ack 3fa9\n  steward ack 3fa9 77c0 216a\n  steward ack --all",

@@ -253,7 +253,7 @@ func newLockListCommand(a *cli.App, project *string) *cobra.Command {
 			return errors.Join(a.Write(p.String()), err)
 		},
 	}
-	c.Flags().BoolVar(&all, "all", false, "also those that nobody holds, with their last holder")
+	c.Flags().BoolVar(&all, "all", false, "also free locks, with their last holder")
 	c.Flags().UintVar(&limit, "limit", 0, "list the first `N` only")
 	return c
 }

@@ -45,7 +45,7 @@ func newRunCommand(a *cli.App) *cobra.Command {
 		},
 	}
 	c.Flags().StringArrayVar(&dirs, "project", nil, "supervise this `DIR` (may be repeated)")
-	c.Flags().BoolVar(&once, "once", false, "one look, then exit")
+	c.Flags().BoolVar(&once, "once", false, "scan once, then exit")
 	c.Flags().BoolVar(&managed, "service", false, "run under a service manager: only the projects of the configuration, starts paced after failures")
 	return c
 }

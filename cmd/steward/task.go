@@ -241,7 +241,7 @@ func newTaskCancelCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cancel TASK",
 		Short: "End a task, or steward's retry of it, for good",
-		Long: "cancel ends a task that has not ended: nobody will begin it, and a worker that has it in hand stops it. The beginning of\n" +
+		Long: "cancel ends a task that has not ended: no agent will begin it, and a worker that has it in hand stops it. The beginning of\n" +
 			"the id is enough. It works through the daemon where one supervises the project, else on the files themselves.",
 		Example: "  steward task cancel 7c0e --why \"asked for twice\"",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNames(a, "task"),

@@ -30,7 +30,7 @@ func newTaskNextCommand(a *cli.App) *cobra.Command {
 		Use:   "next",
 		Short: "Take the next task in hand, and print its request",
 		Long: "next claims the best task that waits for an agent: by priority, then age, and only if there is room for it. It prints\n" +
-			"the request; nobody else gets the task from then on. End it with `steward task done` or `steward task fail`.\n\n" +
+			"the request; no other agent gets the task from then on. End it with `steward task done` or `steward task fail`.\n\n" +
 			"With --pid the process is recorded as the one that works on it: when it dies, the task is known to be lost at once.\n" +
 			"Without, the claim stands until the task is done, has failed or is cancelled. It exits with 4 when there is none, and says\n" +
 			"what waits all the same: a task that is held, what keeps it, and when it may come.",
@@ -59,7 +59,7 @@ func newTaskNextCommand(a *cli.App) *cobra.Command {
 	}
 	projectFlag(c, &project)
 	c.Flags().StringVar(&agent, "agent", executor, "for whom: `NAME`")
-	c.Flags().StringVar(&wait, "wait", "", "wait for a task, at most this `DURATION` (--wait alone: for ever)")
+	c.Flags().StringVar(&wait, "wait", "", "wait for a task, at most this `DURATION` (--wait alone: without limit)")
 	c.Flags().Lookup("wait").NoOptDefVal = forever
 	c.Flags().IntVar(&pid, "pid", 0, "the `ID` of the process that works on it")
 	return c

@@ -52,7 +52,7 @@ func (e Ending) String() string {
 	case e.Fault != "":
 		return "it could not be started: " + e.Fault
 	case e.Unknown:
-		return "it ended, and nobody saw how (counted as a failure)"
+		return "it ended, and how is not known (counted as a failure)"
 	case e.Signal != "":
 		return "it was ended by " + e.Signal
 	}

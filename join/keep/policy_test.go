@@ -68,7 +68,7 @@ func TestWhatFollowsAnEnding(t *testing.T) {
 		"asked to end":                        {Always, []string{"5m asked"}, Rest, ReasonAsked, "asked"},
 		"killed":                              {OnFailure, []string{"5m kill"}, Start, ReasonFirst, "SIGKILL"},
 		"exit 3":                              {OnFailure, []string{"5m exit3"}, Start, ReasonFirst, "code 3"},
-		"unseen is a failure and says so":     {OnFailure, []string{"5m unknown"}, Start, ReasonFirst, "nobody saw"},
+		"unseen is a failure and says so":     {OnFailure, []string{"5m unknown"}, Start, ReasonFirst, "is not known"},
 		"twice":                               {OnFailure, []string{"2s kill", "2s kill"}, Start, ReasonBackoff, "restart 2"},
 		"six at once":                         {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "0s kill", "0s kill"}, Fail, ReasonBurst, "after 5 restarts within 1m0s"},
 		"five at once":                        {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "0s kill"}, Start, ReasonBackoff, "restart 5"},

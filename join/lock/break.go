@@ -12,7 +12,7 @@ import (
 )
 
 // ErrNothing says that no lock of that name can be broken.
-var ErrNothing = errors.New("nobody holds it")
+var ErrNothing = errors.New("it is not held")
 
 // Breaking is a user's order to break a lock.
 type Breaking struct {

@@ -20,7 +20,7 @@ func (h *Held) checkFile(ctx context.Context, tell func(string)) {
 	err := h.lockReplacement(ctx)
 	if err == nil {
 		if err := h.rewriteRecord(); err != nil {
-			tell(fmt.Sprintf("the record of the lock %s cannot be written anew: %v", h.rec.Name, err))
+			tell(fmt.Sprintf("the record of the lock %s cannot be written again: %v", h.rec.Name, err))
 		}
 	}
 	switch {
@@ -31,7 +31,7 @@ func (h *Held) checkFile(ctx context.Context, tell func(string)) {
 	case h.lost:
 		return // already reported
 	}
-	words := fmt.Sprintf("ATTENTION: somebody removed the lock file %s, which is held here; ", path)
+	words := fmt.Sprintf("ATTENTION: another process removed the lock file %s, which is held here; ", path)
 	if err == nil {
 		words += "it is there and locked again, but others may have got in meanwhile"
 	} else {

@@ -272,7 +272,7 @@ func TestRemovedWhileHeld(t *testing.T) {
 	ask := Request{Name: "it", Agent: "fixer", TTL: time.Minute, NoWait: true}
 	for range 2 { // also the recreated file
 		unlink(t, dir)
-		r.hears("somebody removed the lock file " + place(dir, "it.lock"))
+		r.hears("another process removed the lock file " + place(dir, "it.lock"))
 		if _, err := other.Acquire(t.Context(), ask); !errors.Is(err, ErrHeld) {
 			t.Fatalf("a second one gets in: %v", err)
 		}
@@ -304,7 +304,7 @@ func TestRemovedAndTaken(t *testing.T) {
 	ask := Request{Name: "it", Agent: "fixer", TTL: time.Minute, NoWait: true}
 	h, err := other.Acquire(t.Context(), ask)
 	if err != nil {
-		r.hears("somebody removed the lock file")
+		r.hears("another process removed the lock file")
 		t.Skip("the holder was quicker")
 	}
 	r.hears("others may get in")

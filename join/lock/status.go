@@ -118,7 +118,7 @@ func (l *Locks) status(name, file string, now time.Time) Status {
 	rec, _, err := l.folder.read(name, file)
 	switch {
 	case errors.Is(err, jsonfile.ErrNotExist):
-		s.State, s.Why = StateFree, "nobody has held it"
+		s.State, s.Why = StateFree, "it was never held"
 		return s
 	case err != nil:
 		s.State, s.Why = StateDamaged, err.Error()
@@ -145,7 +145,7 @@ func (s *Status) judge(rec record, held holding, now time.Time) {
 		s.State, s.Why = StateFree, fmt.Sprintf("broken by %s: %s", rec.Broken.By, rec.Broken.Why)
 		s.PID = 0
 	case !held.yes:
-		s.State, s.Why = StateFree, "nobody holds it"
+		s.State, s.Why = StateFree, "it is not held"
 		s.PID = 0
 	case !s.Expires.IsZero() && !now.Before(s.Expires):
 		s.State, s.Why = StateOverdue, "held for longer than it was taken for"

@@ -306,7 +306,7 @@ func Standing(d agentstatus.Detail) string {
 		return ended(d)
 	}
 	if d.Request == nil {
-		return "its request cannot be read, so nobody can take it; steward check FILE says why"
+		return "its request cannot be read, so no agent can take it; steward check FILE says why"
 	}
 	return "waits for " + who + " to take it"
 }

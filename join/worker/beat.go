@@ -48,7 +48,7 @@ func (w *Worker) stopRevoked() {
 			w.log.say("task %s: cancelled; %s is stopped", j.name, j.plan.name)
 			j.halt(haltCancelled)
 		} else if !w.o.Client.Holds(j.task.TaskID, j.mark) {
-			w.log.say("task %s: its claim is gone, so somebody else may run it; %s is stopped", j.name, j.plan.name)
+			w.log.say("task %s: its claim is gone, so another worker may run it; %s is stopped", j.name, j.plan.name)
 			j.halt(haltDisowned)
 		}
 	}

@@ -55,7 +55,7 @@ func (w *Worker) deliver(ctx context.Context, now time.Time) {
 		case errors.Is(err, agentstatus.ErrEnded):
 			w.log.say("task %s: it had ended without us: %v", j.name, err)
 		case errors.Is(err, agentstatus.ErrNoTask):
-			w.log.say("task %s: its request is gone, and nobody waits for the result (%s)", j.name, j.result.Status)
+			w.log.say("task %s: its request is gone, and no client waits for the result (%s)", j.name, j.result.Status)
 		default:
 			w.unsaved(j, err, now)
 			continue

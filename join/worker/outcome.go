@@ -127,7 +127,7 @@ func (a *attempt) halted() agentstatus.TaskError {
 func (a *attempt) fault() agentstatus.TaskError {
 	if a.ended.Fault == faultBroken {
 		return agentstatus.TaskError{Code: codeExecution, Severity: severityError,
-			Message: line(fmt.Sprintf("nobody knows how %s ended: %s", a.plan.name, a.ended.Problem), longestMessage)}
+			Message: line(fmt.Sprintf("it is not known how %s ended: %s", a.plan.name, a.ended.Problem), longestMessage)}
 	}
 	program := a.plan.argv[0]
 	e := startError(&run.Fault{Kind: a.ended.Fault, Problem: a.plan.name + " could not be started: " + a.ended.Problem}, program)

@@ -174,7 +174,7 @@ const (
 	hintURL     = "look at the url: an ntfy server answers otherwise"
 	hintNetwork = "look at the url and the network; a proxy is taken from the environment"
 	hintToken   = "look at the token, and what the server lets it do: write to the topic, read the reply topic"
-	hintNoToken = "the server wants a token, or lets nobody use this topic"
+	hintNoToken = "the server wants a token, or does not allow this topic"
 	hintLater   = "the server is busy or its limit is reached; it is tried again"
 )
 

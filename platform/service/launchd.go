@@ -172,7 +172,7 @@ func (l *launchd) Install(ctx context.Context, spec Spec, handOver func()) (Outc
 		return out, fmt.Errorf("install the service: %s was not written by steward; move it away first", l.plist())
 	}
 	if l.sessionType(domain) == inBackground {
-		out.Notes = append(out.Notes, "nobody is logged in at the screen: steward runs without popups and voice; install it again from the desktop to have them")
+		out.Notes = append(out.Notes, "no user is logged in at the screen: steward runs without popups and voice; install it again from the desktop to have them")
 	}
 	text := files[0].Text
 	if was.text == text && was.job.domain == domain && was.job.program == spec.Binary && was.job.state == "running" {

@@ -108,7 +108,7 @@ func keepOwner(f *os.File, own, like Stamp) error {
 	}
 	return &Error{
 		Err:  fs.ErrPermission,
-		Hint: "the file belongs to somebody else, who could not write it any more; make it group-writable (chmod g+w): " + like.owner(),
+		Hint: "the file belongs to another user, who could not write it any more; make it group-writable (chmod g+w): " + like.owner(),
 	}
 }
 

@@ -57,7 +57,7 @@ func decodeMailbox(o jsonfile.Object) mailbox {
 	}
 	first := max(0, len(items)-maxMessages)
 	if first > 0 {
-		m.issues.Add(folder.CodeSchema, "messages", protocol.Low, fmt.Sprintf("%d messages: only the last %d are looked at", len(items), maxMessages))
+		m.issues.Add(folder.CodeSchema, "messages", protocol.Low, fmt.Sprintf("%d messages: only the last %d are read", len(items), maxMessages))
 	}
 	for i, v := range items[first:] {
 		m.messages = append(m.messages, decodeMessage(first+i, v))

@@ -30,7 +30,7 @@ func Answered(p *terminal.Page, doc AnsweredIncident) {
 		p.Line("  new requirement: %s", terminal.Clean(requirement))
 	}
 	if i.Answer.Problem != "" {
-		p.Line("  nobody waits for it any more: %s", terminal.Clean(i.Answer.Problem))
+		p.Line("  its asker does not wait any more: %s", terminal.Clean(i.Answer.Problem))
 	}
 }
 

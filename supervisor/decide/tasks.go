@@ -205,7 +205,7 @@ func (k *taskJudge) wait(state protocol.TaskState, reason protocol.Reason, until
 
 // pending judges a task that no agent has taken yet.
 func (k *taskJudge) pending() {
-	k.is(protocol.TaskPending, protocol.ReasonUntaken, "waits for %s to take it", cmp.Or(k.t.Agent, "somebody"))
+	k.is(protocol.TaskPending, protocol.ReasonUntaken, "waits for %s to take it", cmp.Or(k.t.Agent, "an agent"))
 	if k.t.Awaits != "" {
 		k.is(protocol.TaskWaiting, protocol.ReasonAwaits, "waits for %s", k.t.Awaits)
 		return

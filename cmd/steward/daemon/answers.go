@@ -118,7 +118,7 @@ func (a *answers) carryOut(ctx context.Context, i escalate.Incident) error {
 		a.log.Error("record the answer", "key", i.Key, "error", e)
 	}
 	if done && err != nil && !errors.Is(err, ralph.ErrResume) {
-		a.log.Warn("nobody waits for the answer any more", "key", i.Key, "error", err)
+		a.log.Warn("the answer has no reader any more", "key", i.Key, "error", err)
 		return nil
 	}
 	return err

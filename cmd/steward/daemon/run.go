@@ -193,7 +193,7 @@ func (r *run) saveCrashLog(now time.Time) string {
 // DownAlert is the alert about a steward that is down.
 func DownAlert() rules.Alert {
 	a := ownAlert("steward_down", protocol.High, "steward")
-	a.Summary = "steward has stopped, and nobody starts it again"
-	a.Spoken = "Steward has stopped, and nobody looks after your agents. Your input needed."
+	a.Summary = "steward has stopped, and is not started again"
+	a.Spoken = "Steward has stopped. Your agents are not supervised. Your input needed."
 	return a
 }

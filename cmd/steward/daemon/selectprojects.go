@@ -72,7 +72,7 @@ func (h *Daemon) tellProjects(refs []config.ProjectRef, twins []Twin) {
 			continue
 		}
 		if h.options.Manager != "" {
-			h.log.Warn("a project cannot be looked at; it is waited for", "project", ref.Name, "path", ref.Path, "error", err)
+			h.log.Warn("a project cannot be read; steward waits for it", "project", ref.Name, "path", ref.Path, "error", err)
 			continue
 		}
 		fmt.Fprintf(h.options.Err, "steward: project %s: %s: %s; steward waits for it. If the path is wrong, stop this and correct it\n",

@@ -158,10 +158,10 @@ func (s *store) clearSnapshot() error {
 func forgotten(name string) string {
 	switch name {
 	case MemoryFile:
-		return "Silences are counted anew, and work that ended before this start is history. Pauses, holds and incidents lie in files of " +
+		return "Silences are counted from now, and work that ended before this start is history. Pauses, holds and incidents lie in files of " +
 			"their own and stand; the attempts of tasks are read from the projects' files."
 	case learntFile:
-		return "What tasks cost is learnt anew."
+		return "The costs of tasks are learnt again."
 	}
 	return "Everything else is as it was."
 }

@@ -63,13 +63,13 @@ func judgeDaemon(f daemonFacts) []Finding {
 		return []Finding{working(name, "steward %s answers on %s, up %s", f.doc.Version, f.socket, terminal.Short(f.now.Sub(f.doc.Started))), judgeBeat(f)}
 	case isTimeout(f.err):
 		return []Finding{broken(name, serviceCommand("restart", f.system)+"; if it was started by hand, end it and start it again",
-			"somebody listens on %s and does not answer", f.socket)}
+			"a process listens on %s and does not answer", f.socket)}
 	case errors.Is(f.err, status.ErrNoDaemon) && f.lives:
 		return []Finding{broken(name, serviceCommand("restart", f.system)+" (or end it, if it was started by hand); if its folder goes with your last session: steward service install --linger",
-			"process %d runs as steward, but nobody answers on %s", f.run.PID, f.socket)}
+			"process %d runs as steward, but does not answer on %s", f.run.PID, f.socket)}
 	case errors.Is(f.err, status.ErrNoDaemon):
 		return []Finding{warning(name, serviceCommand("install", f.system)+" (start, if it is installed), or in the foreground: steward run",
-			"no steward is running, so nothing is supervised (nobody answers on %s)", f.socket)}
+			"no steward is running, so nothing is supervised (no answer on %s)", f.socket)}
 	}
 	return []Finding{broken(name, "use the socket of your own steward, see --socket", "%v", f.err)}
 }
@@ -138,7 +138,7 @@ func judgeFolder(name, path string, f folder, uid int) []Finding {
 	case f.missing:
 		return []Finding{working(name, "%s is not there yet; it is made at the first start", path)}
 	case f.err != nil:
-		return []Finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be looked at: %v", path, f.err)}
+		return []Finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be read: %v", path, f.err)}
 	case !f.isDir:
 		return []Finding{broken(name, "move it away", "%s is not a folder", path)}
 	case f.owner >= 0 && f.owner != uid && f.owner != 0:

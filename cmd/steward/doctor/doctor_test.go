@@ -195,7 +195,7 @@ func TestDoctorDaemon(t *testing.T) {
 			f.doc = &status.Document{Self: status.Self{Version: "2", LastEnd: &status.Ending{How: daemon.EndCrashed, Why: "nil map"}}, Report: doc.Report}
 		}), []string{ok, fresh, "warn last end: " + daemon.EndCrashed + ": nil map"}},
 		{"none", daemonWith(gone), []string{"warn socket: no steward is running"}},
-		{"it hangs", daemonWith(func(f *daemonFacts) { f.doc, f.err = nil, context.DeadlineExceeded }), []string{"fail socket: somebody listens on /r/s and does not answer"}},
+		{"it hangs", daemonWith(func(f *daemonFacts) { f.doc, f.err = nil, context.DeadlineExceeded }), []string{"fail socket: a process listens on /r/s and does not answer"}},
 		{"its socket is gone", daemonWith(func(f *daemonFacts) { gone(f); f.run, f.lives = run, true }), []string{"fail socket: process 7 runs as steward"}},
 		{"not ours", daemonWith(func(f *daemonFacts) { f.doc, f.err = nil, status.ErrForeign }), []string{"fail socket: .*another user"}},
 		{"failed starts", daemonWith(func(f *daemonFacts) { gone(f); f.run = run }), []string{"warn socket", "fail last end: " + daemon.EndFailed + " 50 s ago: no disk; 2 starts in a row"}},

@@ -57,7 +57,7 @@ func sameFile(a, b string) bool {
 func judgeProgram(f programFacts) []Finding {
 	all := []Finding{working("version", "steward %s, %s", f.version, f.path)}
 	if f.daemon != "" && f.daemon != f.version {
-		all = append(all, warning("running version", serviceCommand("install", f.system)+" (it upgrades in place), or start the daemon anew",
+		all = append(all, warning("running version", serviceCommand("install", f.system)+" (it upgrades in place), or restart the daemon",
 			"the daemon is %s, this program is %s", f.daemon, f.version))
 	}
 	switch {

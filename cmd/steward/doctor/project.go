@@ -96,7 +96,7 @@ func judgeProject(f projectFacts) []Finding {
 	case f.folder.missing:
 		return []Finding{broken(name, "make it, or "+correct, "there is no folder %s", path)}
 	case f.folder.err != nil:
-		return []Finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be looked at: %v", path, f.folder.err)}
+		return []Finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be read: %v", path, f.folder.err)}
 	case !f.folder.isDir:
 		return []Finding{broken(name, correct, "%s is not a folder", path)}
 	case f.folder.read != nil:

@@ -144,7 +144,7 @@ func judgePopups(f popupFacts) []Finding {
 		all = append(all, working(name, "%s shows popups", f.server))
 	}
 	if f.known && f.bus != "" && f.daemons != "" && f.daemons != f.bus {
-		all = append(all, warning("daemon's bus", "start the daemon anew from this session: steward service restart",
+		all = append(all, warning("daemon's bus", "restart the daemon from this session: steward service restart",
 			"the daemon speaks to another session bus (%s) than this terminal (%s)", f.daemons, f.bus))
 	}
 	return all
@@ -164,7 +164,7 @@ func judgeNoPopups(f popupFacts) Finding {
 	case f.root:
 		why += "; root is asking, who has no desktop of his own"
 	case errors.Is(f.err, desktop.ErrUnavailable) && f.linux && !f.screen:
-		why += "; there is no DISPLAY here, as if nobody were logged in on a desktop. Steward tries again with each popup"
+		why += "; there is no DISPLAY here, as if no user were logged in on a desktop. Steward tries again with each popup"
 	case errors.Is(f.err, desktop.ErrUnavailable):
 		why += "; steward tries again with each popup"
 	}

@@ -119,7 +119,7 @@ func drift(unit string, wanted []service.File, read func(string) ([]byte, error)
 		case err != nil:
 			return f.Path + " cannot be read"
 		case string(text) != f.Text:
-			return f.Path + " is not what this program would install: an older version wrote it, the projects have changed, or somebody has"
+			return f.Path + " is not what this program would install: an older version wrote it, the projects have changed, or a person has"
 		}
 	}
 	return ""
@@ -156,7 +156,7 @@ func judgeServices(forms []serviceFacts, running, asRoot bool) []Finding {
 // judgeNone says why nothing starts steward automatically.
 func judgeNone(own serviceFacts, running, asRoot bool) []Finding {
 	var all []Finding
-	text := "not installed: steward runs only while somebody runs it"
+	text := "not installed: steward runs only while you run it"
 	if running {
 		text = "not installed: the steward that runs now does not come back by itself"
 	}

@@ -115,7 +115,7 @@ func judgeTrials(trials []status.Trial) []Finding {
 			all = append(all, broken(t.Channel, "see above, under reaching you", "the test did not reach you: %s", t.Error))
 		case t.Asks && !t.Pressed:
 			all = append(all, warning(t.Channel, "if you saw nothing, look at the notification settings of this desktop or phone",
-				"%s, but nobody pressed the button within %.0f s", t.Result, daemon.TestTime.Seconds()))
+				"%s, but the button was not pressed within %.0f s", t.Result, daemon.TestTime.Seconds()))
 		case t.Asks:
 			all = append(all, working(t.Channel, "%s, and your press came back", t.Result))
 		default:

@@ -77,7 +77,7 @@ func tellDown(ctx context.Context, a *cli.App, why string) error {
 	}
 	fmt.Fprintf(a.Out, "steward is down (%s); released %s\n", terminal.Clean(why), terminal.Plural(freed, "held task"))
 	if err := callHuman(ctx, cfg.Escalate, i); err != nil {
-		a.Logger().Warn("nobody could be told; the incident waits", "key", i.Key, "error", err)
+		a.Logger().Warn("no channel delivered it; the incident waits", "key", i.Key, "error", err)
 	}
 	return nil
 }

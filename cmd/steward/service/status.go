@@ -151,14 +151,14 @@ func renderService(p *terminal.Page, r serviceReport) {
 	p.Line("  program   %s", terminal.Clean(r.Binary))
 	switch {
 	case r.Running == "":
-		p.Line("  version   nobody answers on the socket; this program is %s", terminal.Clean(r.Version))
+		p.Line("  version   no answer on the socket; this program is %s", terminal.Clean(r.Version))
 	case r.Running != r.Version:
 		p.Line("  version   %s runs, this program is %s; upgrade with: steward service install", terminal.Clean(r.Running), terminal.Clean(r.Version))
 	default:
 		p.Line("  version   %s", terminal.Clean(r.Running))
 	}
 	if r.Lingers != nil {
-		p.Line("  lingers   %s", map[bool]string{true: "yes: it runs while nobody is logged in, too", false: "no: it ends with your last session"}[*r.Lingers])
+		p.Line("  lingers   %s", map[bool]string{true: "yes: it runs while you are logged out, too", false: "no: it ends with your last session"}[*r.Lingers])
 	}
 	if r.Beat != nil {
 		p.Line("  heartbeat %s", p.Ago(r.Beat))
