@@ -54,7 +54,7 @@ func TestDoctorWhereEverythingHangs(t *testing.T) {
 	}
 	r.env = append(r.env, "DBUS_SESSION_BUS_ADDRESS=unix:path="+bus)
 	out, code := r.doctor(r.command("steward", "doctor"))
-	r.says(out, "fail  socket: somebody listens on .* and does not answer", "warn  desktop: popups do not reach the desktop: .*no answer", "ok    state folder", "1 failure,")
+	r.says(out, "fail  socket: a process listens on .* and does not answer", "warn  desktop: popups do not reach the desktop: .*no answer", "ok    state folder", "1 failure,")
 	if code != cli.ExitFailed {
 		t.Errorf("exit %d, want %d", code, cli.ExitFailed)
 	}
@@ -62,7 +62,7 @@ func TestDoctorWhereEverythingHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, _ = r.doctor(r.command("steward", "doctor"))
-	r.says(out, "fail  problem: no answer within .*is it a pipe", "fail  socket: somebody listens", "warn  desktop: ", "ok    open files")
+	r.says(out, "fail  problem: no answer within .*is it a pipe", "fail  socket: a process listens", "warn  desktop: ", "ok    open files")
 }
 
 // TestDoctorOfAnotherUser: root may write everywhere, so a user without any right looks at a folder of root's.
