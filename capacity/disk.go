@@ -70,7 +70,7 @@ func (c Config) diskStep(d Disk) float64 {
 }
 
 // DiskFullAt is the used share from which a disk is full: above DiskLimit, with less than DiskFree free. The share
-// alone misjudges a large disk: 5 % of 20 TB is 1 TB.
+// alone misjudges a large disk: 5 % of 20 TB is 1 TB. See docs/decisions.md, "The disk has its own limit".
 func (c Config) DiskFullAt(d Disk) float64 {
 	if d.size() == 0 {
 		return c.DiskLimit

@@ -15,6 +15,7 @@ import (
 // as young, and one fifth has faded. The base stays 2 (it is at least the reading without the young claim and at most
 // the reading). The next task therefore sees base 2 + young 0.8 + 0.2, the faded part of the one core that the reading
 // shows above the base: still 3. After ten seconds the whole cost has faded, and the base is the reading.
+// See docs/decisions.md, "Reservations count beside the readings".
 type ledger struct {
 	cores, total float64
 	// base is the estimated load without the young claims; young is the load that those claims are expected to add.
@@ -166,7 +167,7 @@ func (r *round) promise(w Waiter) {
 // projected returns the share to compare with a task's limit. For the processor it is the use and the reservations of
 // others; in addition, half of the task's own need must be idle, because an oversubscribed processor is merely slow.
 // For memory it includes the whole expected need of the task. Without any claims or reservations the readings alone
-// count: claims never shut an idle machine.
+// count: claims never shut an idle machine. See docs/decisions.md, "Half of a task's processor demand must be idle, and all of its memory".
 func (r *round) projected(w Waiter, dimension string, reading float64) float64 {
 	b := r.book
 	switch {

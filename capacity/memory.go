@@ -67,7 +67,7 @@ type Closed struct {
 }
 
 // Closed lists the gates that were shut at the last judgement, longest first. A gate that opens only for moments too
-// short to prove calm counts as shut.
+// short to prove calm counts as shut. See docs/decisions.md, "A gate is shut since the last admission".
 func (m Memory) Closed(cfg Config) []Closed {
 	r := round{now: m.At, cfg: cfg}
 	gates := map[Closed]Closed{}

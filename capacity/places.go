@@ -9,6 +9,7 @@ import (
 )
 
 // Freed is the place of a claim whose work has ended. The next task may take it at once, without a wait for calm.
+// See docs/decisions.md, "Work that ends passes on its place".
 type Freed struct {
 	At    time.Time `json:"at"`
 	Cores float64   `json:"cores"`

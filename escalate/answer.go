@@ -82,7 +82,7 @@ func (i Incident) Judge(r Reply) error {
 	return err
 }
 
-// take validates a reply and builds its Answer.
+// take validates a reply and builds its Answer. See docs/decisions.md, "An answer is bound to the question that was seen".
 func (i Incident) take(r Reply, now time.Time) (*Answer, error) {
 	switch {
 	case i.State == rules.Resolved && i.Answer != nil:
@@ -146,6 +146,7 @@ func (i Incident) option(name string) (rules.Option, bool) {
 	return i.Options[n], true
 }
 
+// offered describes the answers that the question takes. See docs/decisions.md, "A question without options is answered in your own words".
 func offered(options []rules.Option) string {
 	if len(options) == 0 {
 		return "answer in your own words"

@@ -3,6 +3,7 @@ package escalate
 import "time"
 
 // The limits within which notices are sent singly, and how the rest is grouped.
+// See docs/decisions.md, "Reminders due within ten seconds go together".
 const (
 	burstOver   = 3 // this many within burstWithin are sent singly
 	burstWithin = 10 * time.Second

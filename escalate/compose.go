@@ -22,7 +22,7 @@ func (c *Dispatcher) push(w *channelState, d *dispatch, now time.Time) {
 }
 
 // sweep removes queued entries whose news is outdated, so that their replacements need not wait for them. It also stops
-// a sentence that is no longer needed.
+// a sentence that is no longer needed. See docs/decisions.md, "An answer stops the voice".
 func (c *Dispatcher) sweep() {
 	outdated := func(q *queued) bool { return len(q.live(c.ledger)) == 0 }
 	for _, w := range c.channels {

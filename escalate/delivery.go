@@ -47,7 +47,7 @@ const (
 const maxDeliveries = 24
 
 // deliver adds a delivery. A repeated failure replaces the earlier entry, so that days of failures do not grow the
-// file. settled means that the notice needs no further attempt.
+// file. settled means that the notice needs no further attempt. See docs/decisions.md, "The ladder counts from the first proven notice".
 func deliver(i Incident, d Delivery, settled bool) Incident {
 	list := slices.DeleteFunc(slices.Clone(i.Deliveries), func(old Delivery) bool {
 		same := old.Channel == d.Channel && old.Rev == d.Rev

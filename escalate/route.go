@@ -26,7 +26,7 @@ type postponement struct {
 	until       time.Time
 }
 
-// postpone reports whether an incident's notice must wait.
+// postpone reports whether an incident's notice must wait. See docs/decisions.md, "Quiet hours follow the wall clock".
 func (r routes) postpone(i Incident, causes []Incident, now time.Time) (p postponement, waits bool) {
 	if i.job() != jobTell {
 		return p, false
@@ -63,6 +63,7 @@ func (r routes) firstRung(i Incident) time.Duration {
 // choose splits the channels that accept a dispatch (at least one) into those called at once and those tried one by one
 // if the first group fails. A first notice may fall back to any other channel. A reminder falls back only to later
 // channels in the order: the earlier ones have told the operator already.
+// See docs/decisions.md, "The first notice falls through to every channel; a reminder goes only to its own".
 func (r routes) choose(job jobKind, live []Incident, able []*channelState) (first, rest []*channelState) {
 	if job == jobRecovery {
 		return recoveryChannels(live, able), nil
@@ -101,7 +102,7 @@ func recoveryChannels(live []Incident, able []*channelState) []*channelState {
 
 // consequences maps a kind of incident to the kinds that follow from it, for the same agent or, when the machine is
 // full, for all agents. While the cause is open, its consequences are only listed, because they do not help to find
-// the cause.
+// the cause. See docs/decisions.md, "Which incident explains which is a table in the code".
 var consequences = map[string][]string{
 	"agent_dead":  {"stalled", "overrun", "untaken", "finding"},
 	"agent_error": {"stalled", "overrun"},

@@ -99,7 +99,7 @@ func (p *Pace) note(a *Activity) {
 }
 
 // hung reports whether the agent is hung if nothing happens for another d of awake time: it is silent beyond the limit,
-// its process lives, and nothing of it has moved for too long.
+// its process lives, and nothing of it has moved for too long. See docs/decisions.md, "Hung means evidence, not silence".
 func (e *evidence) hung(d time.Duration) bool {
 	m := e.m
 	switch {
@@ -119,6 +119,7 @@ func (e *evidence) hung(d time.Duration) bool {
 
 // beatsForItself reports whether a beat would be a movement of the agent itself. A beat that steward writes shows only
 // that the process lives, and an agent that never kept a heartbeat cannot miss one.
+// See docs/decisions.md, "A heartbeat that steward keeps proves nothing about the agent".
 func (e *evidence) beatsForItself() bool {
 	return !e.a.Kept && !e.a.Beat.Kept && (e.m.Mark != "" || e.announced())
 }

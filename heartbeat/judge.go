@@ -124,6 +124,7 @@ type evidence struct {
 
 // at returns the State and its ground if nothing happens for another d of awake time. The order of the cases is the
 // precedence: a paused agent is never declared dead, whatever the other evidence; then proof; then signs of life.
+// See docs/decisions.md, "A pause outranks proof of death".
 func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 	m, silent := e.m, e.m.Silent+d
 	unheard := m.Mark == "" || m.Stale // no beat since the registration

@@ -68,7 +68,7 @@ type LockVerdict struct {
 // JudgeLock returns the verdict on one lock. holder is the verdict on the agent that holds it, nil if no agent of that
 // name is known. process is the state of l.Process; if the lock names a process, that state alone decides. A lock is
 // released only if it has outlived its holder: either the holder is proved dead, or the lock has expired and the holder
-// shows no life. It is never released within the grace after a resume.
+// shows no life. It is never released within the grace after a resume. See docs/decisions.md, "One policy releases locks for all protocols".
 func JudgeLock(l protocol.Lock, holder *Verdict, process ProcessState, m LockMemory, c Clock, cfg LockConfig) (LockVerdict, LockMemory) {
 	was := m.State
 	m = m.observe(l, c, cfg)

@@ -61,6 +61,7 @@ func (m *Memory) identify(f *Facts, beat bool) {
 	}
 	if f.Agent.Left != "" && m.Process == ProcessGone {
 		// The end is settled. When the agent starts again, its files may not name the new process at once.
+		// See docs/decisions.md, "The process of an agent that left is forgotten".
 		m.Void, m.Spent = m.Proven, m.Proven.PID
 		m.trust(protocol.Identity{})
 	}
@@ -74,7 +75,7 @@ func (m *Memory) trust(id protocol.Identity) {
 }
 
 // earn tracks the process behind a claimed pid until it counts as evidence. If it exits earlier, only the evidence
-// ends, not the agent: boot scripts register their own pid and exit.
+// ends, not the agent: boot scripts register their own pid and exit. See docs/decisions.md, "A pid in a file proves nothing".
 func (m *Memory) earn(f *Facts, beat bool) {
 	pid := f.Agent.PID
 	if pid != m.Candidate.PID {

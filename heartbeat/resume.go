@@ -20,7 +20,7 @@ func resumed(gap, monotonic, lookEvery time.Duration) bool {
 }
 
 // leastLook is the smallest interval assumed, so that with very frequent scans a busy machine that is a second late
-// does not count as one that slept.
+// does not count as one that slept. See docs/decisions.md, "A resume needs a gap of at least three seconds".
 const leastLook = time.Second
 
 // The range of times that JSON can represent; the mtime of a file can lie outside it.

@@ -30,7 +30,7 @@ const (
 	socketName    = "steward.sock"
 )
 
-// IsMachineState reports whether dir is the state folder of the machine-wide unit.
+// IsMachineState reports whether dir is the state folder of the machine-wide unit. See docs/decisions.md, "The machine's unit is found by two files".
 func IsMachineState(dir string) bool { return runtime.GOOS == "linux" && dir == systemState }
 
 // MaxSocketPath is the longest usable socket path in bytes: macOS has 104 bytes in sockaddr_un, including the final

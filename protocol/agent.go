@@ -96,7 +96,7 @@ const (
 	AbsenceLeft     Absence = "left"     // the agent ended on purpose, or its own file says so
 )
 
-// Presence is whether an agent's own processes exist.
+// Presence is whether an agent's own processes exist. See docs/decisions.md, "Adapters may prove presence".
 type Presence string
 
 // The kinds of Presence.

@@ -108,6 +108,7 @@ type Event struct {
 
 // Measure is one metric of a project, in its protocol's own terms. Name is from a closed set per adapter and ends with
 // its unit (time_per_agent_seconds); Agent is "" if the metric covers all agents.
+// See docs/decisions.md, "Adapters supply protocol-specific events and measures".
 type Measure struct {
 	Name  string  `json:"name"`
 	Agent string  `json:"agent,omitempty"`

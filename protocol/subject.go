@@ -20,7 +20,7 @@ const (
 )
 
 // Subject is the comparable key of a thing, for memory, log, metrics and explain. Protocol is part of it because two
-// protocols in one folder may use the same id.
+// protocols in one folder may use the same id. See docs/decisions.md, "Subject carries the protocol".
 type Subject struct {
 	Project  string `json:"project,omitempty"`
 	Protocol string `json:"protocol,omitempty"`

@@ -46,7 +46,7 @@ type Task struct {
 	Reopened bool `json:"reopened,omitempty"`
 	// Foreign: the protocol manages the lifecycle of its work itself. Steward does not defer it for lack of room (only
 	// a Block may hold it, while no agent has it), writes no life events for it and leaves it out of the goals of
-	// protocol 000.
+	// protocol 000. See docs/decisions.md, "Work of the other four protocols is Foreign".
 	Foreign bool `json:"foreign,omitempty"`
 	// Requeue: if the agent is lost, the task goes back to its place in one step (VerbRequeue) instead of through a
 	// result.

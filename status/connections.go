@@ -10,7 +10,7 @@ import (
 const maxConnections = 64
 
 // connections limits the number of connections: a new connection replaces the one that has been idle longest. If all
-// are active, the new connection is closed.
+// are active, the new connection is closed. See docs/decisions.md, "An idle client gives way".
 type connections struct {
 	most int
 	mu   sync.Mutex

@@ -51,6 +51,7 @@ func (s *loop) assign(list []assignment, d *projectState, now time.Time) []assig
 
 // history is the time from which ended tasks are listed and judged. It reaches back over any time without a scan. A
 // task that still waits for something (a retry, space on a disk) stays listed however long that takes.
+// See docs/decisions.md, "An open task stays listed until its end was seen".
 func (s *loop) history(d *projectState, now time.Time) time.Time {
 	looked := s.memory.LookedAt(d.project.Name)
 	if s.saver.fault != nil { // nothing decided since the last save was told to anybody

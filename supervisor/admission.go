@@ -35,7 +35,7 @@ type Admitted struct {
 }
 
 // Admissions admits work that starts by itself, and remembers it until the readings show it. Its methods may be called from
-// several goroutines.
+// several goroutines. See docs/decisions.md, "What starts by itself is counted for ten seconds".
 type Admissions struct {
 	Picture func() *State
 

@@ -46,6 +46,7 @@ func (t *translator) answer(snap *protocol.Snapshot) ([]protocol.Change, error) 
 }
 
 // answerTask writes the decision beside the task, where the protocol has a place for it, and issues the task again.
+// See docs/decisions.md, ""Run it again" records the decision before the retry".
 func (t *translator) answerTask(snap *protocol.Snapshot, task *protocol.Task, change protocol.Change) ([]protocol.Change, error) {
 	c := &t.command
 	changes := []protocol.Change{}

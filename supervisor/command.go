@@ -52,7 +52,7 @@ type answer struct {
 
 // Command is an operator's command. retry, cancel and release apply to tasks (release without a subject: to everything
 // held), hold and release to agents, pause and resume to projects (without a subject: to all), answer to the question
-// or task of an incident.
+// or task of an incident. See docs/decisions.md, "Commands bypass Decide".
 type Command struct {
 	Verb    string
 	Subject protocol.Query

@@ -13,7 +13,7 @@ import (
 
 // loop is the supervisor as a state machine. step takes one event and returns the orders for the scanners. The loop
 // reaches the gauges, the memory file and the incidents through its dependencies. It starts no goroutine and sets no
-// timer.
+// timer. See docs/decisions.md, "The loop is a state machine".
 type loop struct {
 	deps    Deps
 	log     *slog.Logger

@@ -43,7 +43,7 @@ type Pause struct {
 // ordersVersion is the version of order files.
 const ordersVersion = 1
 
-// ordersFolder is the folder of the orders in the state folder.
+// ordersFolder is the folder of the orders in the state folder. See docs/decisions.md, "Each order lies in a file of its own".
 const ordersFolder = "orders"
 
 // maxOrder is the largest order file.

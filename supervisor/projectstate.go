@@ -68,6 +68,7 @@ func newProjectState(p Project) *projectState {
 
 // order returns the next order, if there is work. After changes the scanner rescans by hints only: an adapter knows
 // what it changed itself (protocol.Adapter), and a full scan is expensive where much history lies.
+// See docs/decisions.md, "After a change only hints are read".
 func (d *projectState) order(now time.Time) (order, bool) {
 	if d.busy || d.gone {
 		return order{}, false

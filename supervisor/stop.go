@@ -12,6 +12,7 @@ import (
 
 // releaseTime limits how long steward releases tasks when it stops. It is less than what the service managers allow:
 // TimeoutStopSec=15s in the unit, ExitTimeOut 20 s in the property list.
+// See docs/decisions.md, "A stop releases for up to 12 s and does not read the tasks again".
 const releaseTime = 12 * time.Second
 
 // releaseChunk is the number of releases in one order. At most that many are under way when the time is over.
@@ -201,7 +202,7 @@ func (r *removals) finish(d *projectState) {
 }
 
 // stillHeld keeps a task marked as held when steward releases it only because it stops. The next steward then holds it
-// again for the same reason (a dependency, a security gate).
+// again for the same reason (a dependency, a security gate). See docs/decisions.md, "Chained requests are released when steward stops".
 func (s *loop) stillHeld(c protocol.Change) {
 	if m, ok := s.memory.Tasks.Find(c.Subject); ok && m.Held && c.Verb == protocol.VerbRelease {
 		m.Held = false

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// Supervisor scans, decides and applies until it is stopped.
+// Supervisor scans, decides and applies until it is stopped. See docs/decisions.md, "One scanner per project, one loop for all".
 type Supervisor struct {
 	loop    *loop
 	ask     chan request
@@ -40,6 +40,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	l := s.loop
 	s.begin(ctx)
 	defer s.close()
+	// See docs/decisions.md, "steward uses the system's default timers".
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	done, hints, exits, ask := ctx.Done(), l.deps.Hints, l.deps.Exits, s.ask

@@ -40,7 +40,7 @@ type trend struct {
 
 // add records a reading. The rate covers only the last seconds, because earlier time says nothing about a leak that has
 // just begun. Programs open many files at start and then no more: a use below an eighth of the limit is ignored, and up
-// to a half it takes two readings.
+// to a half it takes two readings. See docs/decisions.md, "File descriptors are forecast".
 func (t *trend) add(f files, now time.Time) {
 	gap := now.Sub(t.at)
 	if t.at.IsZero() || gap < 0 || gap > longest || f.limit != t.limit {

@@ -140,7 +140,7 @@ func (g *groups) addCPU(dir string, cores float64, usage kept, nanos bool) {
 
 // used returns the share of the limit that is used and not reclaimable; 0 if it cannot be read, or if it is certainly
 // not above the given share. Like the kernel's own "available", it counts the page cache as free, but only half of the
-// active part: a group full of cached files is not full.
+// active part: a group full of cached files is not full. See docs/decisions.md, "Page cache does not fill a control group".
 func (g *memoryGroup) used(above float64, buf []byte) float64 {
 	text, err := g.usage.read(buf)
 	if err != nil {

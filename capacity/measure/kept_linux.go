@@ -15,6 +15,7 @@ const roomy = 16 << 10
 // kept is a kernel file that stays open. Reading it again takes half the time, and works even when the descriptors of
 // the process or of the machine are used up, which is when it matters. Only these few Linux files are read directly,
 // twice a second and more often; gopsutil, which reads several more files per answer, provides the rest.
+// See docs/decisions.md, "Own readings beside gopsutil".
 type kept struct {
 	path string
 	file *os.File // closed by its finalizer

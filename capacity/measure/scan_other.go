@@ -19,6 +19,7 @@ func spentByNow(int) (time.Duration, clockState) { return 0, clockUnknown }
 
 // look uses gopsutil. It asks for times, memory, parent and start only, and for descriptors and the name of few
 // processes. Those are system calls on every system, while gopsutil's Status and Foreground start ps on macOS.
+// See docs/decisions.md, "gopsutil v4, not v3".
 func (s *scanner) look(_ string, now time.Time) error {
 	all, err := gopsutil.Processes()
 	if err != nil {

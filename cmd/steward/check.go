@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// newCheckCommand checks files as the adapters read them. See docs/decisions.md, "There are no published JSON schemas".
 func newCheckCommand(a *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check FILE|DIR...",

@@ -16,6 +16,7 @@ import (
 
 // ActionWait is a rule's fourth action, besides protocol's retry, defer and stop: defer until the time given in the
 // message, or for the rule's delay if there is none. The ledger records it as a deferral.
+// See docs/decisions.md, "wait is a fourth action of a retry row".
 const ActionWait = "wait"
 
 // The consequences of exhausted attempts. Both raise an alert; dead also writes a dead letter.
@@ -174,7 +175,7 @@ func (c RetryConfig) Validate() error {
 
 // Merge puts the user's rows before the built-in ones; a built-in row with the same match is dropped. A user row that
 // matches by severity alone replaces its built-in counterpart in place: at the front it would also match the listed
-// codes, so a row for warnings would retry git conflicts.
+// codes, so a row for warnings would retry git conflicts. See docs/decisions.md, "A user's severity row replaces the built-in row in its place".
 func Merge(user, builtin []Rule) []Rule {
 	var merged, tail []Rule
 	inPlace := make(map[string]bool)

@@ -64,7 +64,7 @@ type Options struct {
 }
 
 // Keeper starts the configured agents and keeps them running. When it stops it leaves them running for the next keeper
-// to adopt.
+// to adopt. See docs/decisions.md, "Agents outlive steward".
 type Keeper struct {
 	Options
 	store         store

@@ -97,6 +97,7 @@ type Record struct {
 	Unit       string        `json:"unit,omitempty"` // of the service manager; "" for a session
 	Started    time.Time     `json:"started,omitzero"`
 	// Intent is the number of a life that may have begun unrecorded. It is on disk before that life begins.
+	// See docs/decisions.md, "The next run's number is on disk before the run".
 	Intent int       `json:"intent"`
 	State  state     `json:"state,omitempty"`
 	Since  time.Time `json:"since,omitzero"` // of State

@@ -21,7 +21,7 @@ type flockHandle struct {
 
 // flock takes the kernel lock on a lock file, without waiting or after queueing. It recreates a file that was removed
 // meanwhile, and locks the file that has the name now. It does not recreate a removed folder: only the start of a
-// command does.
+// command does. See docs/decisions.md, "A removed lock file is created again, a removed lock folder is not".
 func (f *folder) flock(ctx context.Context, file string, wait bool) (*flockHandle, error) {
 	const mode, tries = 0o644, 100
 	path := f.path(file, lockSuffix)

@@ -13,6 +13,7 @@ import (
 )
 
 // own is steward's folder in a project. locksDir, below it, holds the locks of all protocols.
+// See docs/decisions.md, "All locks of a project lie in .claude/steward/locks/".
 const (
 	own      = ".claude/steward"
 	locksDir = "locks"

@@ -82,7 +82,7 @@ func (r record) next(ceiling uint64, now time.Time) uint64 {
 
 // first is the fencing token of a name's first grant: microseconds since 1970. A grant takes far longer than a
 // microsecond, so a sequence that started earlier cannot have caught up, even if all trace of it was removed. It stays
-// below maxFence until 2255.
+// below maxFence until 2255. See docs/decisions.md, "The fencing number starts at the clock".
 func first(now time.Time) uint64 { return uint64(max(now.UnixMicro(), 1)) }
 
 func put(root *jsonfile.Root, file string, v any) error {

@@ -49,7 +49,7 @@ func (e *StartError) Unwrap() error { return e.Err }
 
 // Run runs a command while it holds the lock, and returns the command's exit code as a shell would. The command
 // inherits the lock: if this process is killed, the lock lasts until the command has ended. Processes that outlive the
-// command keep the lock, and Run reports them. The error is a *StartError, or Acquire's.
+// command keep the lock, and Run reports them. The error is a *StartError, or Acquire's. See docs/decisions.md, "The command inherits the lock".
 func (l *Locks) Run(ctx context.Context, r Request, c Program) (code int, err error) {
 	path, err := find(c.Argv[0])
 	if err != nil {

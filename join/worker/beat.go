@@ -32,13 +32,13 @@ func (w *Worker) beat(now time.Time) {
 
 // free is the worker's own capacity (protocol 000: current_capacity); the load of the machine is not its concern. Even
 // with all jobs in use it reports at most 0.8 as used, the usual threshold: otherwise the gate would refuse the next
-// task.
+// task. See docs/decisions.md, "A worker's current_capacity is its share of free slots".
 func (w *Worker) free() float64 {
 	used := 0.8 * float64(len(w.jobs)) / float64(w.o.Jobs)
 	return math.Round((1-used)*1000) / 1000
 }
 
-// stopRevoked stops the jobs whose task was cancelled or whose claim is gone.
+// stopRevoked stops the jobs whose task was cancelled or whose claim is gone. See docs/decisions.md, "A result belongs to one claim".
 func (w *Worker) stopRevoked() {
 	for _, j := range w.jobs {
 		if j.result != nil || j.halted() != haltNone {

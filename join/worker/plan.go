@@ -60,8 +60,9 @@ func (p *plan) invalid(message string) {
 // planner makes plans. It reads files but does not change any.
 type planner struct {
 	Settings
-	paths    allowedPaths
-	programs allowedPaths // where the programs of execute requests may lie
+	paths allowedPaths
+	// programs is where the programs of execute requests may lie. See docs/decisions.md, "System programs run only when listed".
+	programs allowedPaths
 }
 
 // plan decides how to carry out a request (protocol 000, Task Types & Payloads).

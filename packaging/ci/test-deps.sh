@@ -2,6 +2,7 @@
 # Installs what the tests use beside Go: a tracer and disks in files for fault injection, linters for scripts and packages, a headless desktop
 # (display, bus, notification server, sound server, voice), and a systemd to boot in namespaces. Debian and its family, as root; elsewhere it says in one
 # line what the tests will leave out. It never fails: tests that miss a tool skip themselves and say so.
+# See docs/decisions.md, "Tests install their own tools".
 set -eu
 
 packages="strace shellcheck xvfb xauth dbus dbus-daemon xfce4-notifyd xdotool x11-utils imagemagick espeak-ng pulseaudio

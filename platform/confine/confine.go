@@ -12,7 +12,7 @@ import "fmt"
 // start (sudo) do not gain them. Moving into, linking into and truncating count as writing, as far as the kernel can
 // deny it; no kernel so far denies a change of a file's mode, owner, times or extended attributes. The restriction
 // cannot be undone. Writing returns errors.ErrUnsupported, and changes nothing, if the kernel has no landlock or it
-// is disabled.
+// is disabled. See docs/decisions.md, "Only writing is confined".
 func Writing(beneath []string) error {
 	if err := writing(beneath); err != nil {
 		return fmt.Errorf("confine writing: %w", err)

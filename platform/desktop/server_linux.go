@@ -112,7 +112,7 @@ func gone(err error) bool {
 }
 
 // prove returns the proof for an accepted popup: with "do not disturb" on, a server accepts a popup without showing
-// it.
+// it. See docs/decisions.md, "A muted popup counts as not shown on Linux".
 func (srv *server) prove(ctx context.Context, id uint32, actions bool) Proof {
 	p := Proof{Result: Shown, Actions: actions, ID: fmt.Sprintf("%s/%d", srv.owner, id), Detail: fmt.Sprintf("%s opened popup %d", srv.label, id)}
 	if !srv.body {

@@ -14,7 +14,7 @@ import (
 // A sound server without a sound card creates a sink that discards everything, so that players keep working.
 // PulseAudio (module-always-sink) and PipeWire (the fallback sink) call it dummySink. A null sink with another name
 // was configured by the user, to record or forward the sound: it counts as a loudspeaker while a program listens to
-// its monitor.
+// its monitor. See docs/decisions.md, "A dummy sink is no loudspeaker".
 const (
 	dummySink    = "auto_null"
 	nullDriver   = "module-null-sink.c"      // PulseAudio

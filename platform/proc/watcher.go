@@ -13,7 +13,7 @@ const pollEvery = 2 * time.Second
 
 // Watcher reports the end of every added process once: immediately where the kernel reports exits (pidfds on Linux, a
 // kqueue on macOS), otherwise within two seconds by polling. A goroutine waits for each process. With pidfds it uses no
-// CPU while no process ends.
+// CPU while no process ends. See docs/decisions.md, "Process exits come from the kernel".
 type Watcher struct {
 	exits chan Identity
 	wake  chan struct{} // holds a token while added is not empty

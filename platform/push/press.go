@@ -17,7 +17,7 @@ const maxPress = 1024
 // encoding.
 var wire = base64.RawURLEncoding.Strict()
 
-// seal returns "<key> <rev> <option> <mac>", and reports whether open would accept it.
+// seal returns "<key> <rev> <option> <mac>", and reports whether open would accept it. See docs/decisions.md, "Buttons of ntfy messages are signed".
 func (n *Ntfy) seal(p Press) (body string, ok bool) {
 	if p.Key == "" || p.Option == "" || p.Rev < 1 {
 		return "", false

@@ -135,6 +135,7 @@ func (m *systemd) establish(ctx context.Context, spec Spec, files []File, was St
 }
 
 // lay writes the units. kardianos/service refuses to overwrite a unit and does not report what systemctl printed.
+// See docs/decisions.md, "kardianos/service is the thin outer layer".
 func (m *systemd) lay(spec Spec, files []File) error {
 	for _, f := range files[1:] {
 		if err := write(f); err != nil {

@@ -73,7 +73,7 @@ func (u *Units) Close() {
 
 // Start starts a unit, waits until its program runs, and returns its main pid, or 0 if that process has already
 // ended. It treats an existing unit of the same name as the requested one: an earlier caller may have been killed
-// before the manager had started it.
+// before the manager had started it. See docs/decisions.md, "A service of the next run's name is the next run".
 func (u *Units) Start(ctx context.Context, unit Unit) (pid int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callUnits)
 	defer cancel()

@@ -17,7 +17,7 @@ const unitName = Name + ".service"
 
 // mayNamespace is the first systemd version that gives a user service its own user namespace when one of the
 // namespace directives is set. Inside a user namespace the kernel hides the folders and open files of all other
-// processes.
+// processes. See docs/decisions.md, "The user's unit has no namespaces".
 const mayNamespace = 254
 
 // units renders the unit and its failure unit. version is systemd's, or 0 if it is not known.
@@ -59,7 +59,7 @@ func units(spec Spec, dir string, version int) ([]File, error) {
 
 // The start limit stops a crash loop that steward's own start delay cannot stop, because steward dies before it
 // counts the start. Agents' processes that still run in the unit must survive a stop (KillMode), and one that
-// exhausts the memory must not end steward (OOMPolicy). Exit code 78 means that a restart is useless.
+// exhausts the memory must not end steward (OOMPolicy). Exit code 78 means that a restart is useless. See docs/decisions.md, "KillMode=process".
 const mainUnit = `[Unit]
 Description=steward, the supervisor of AI coding agents
 Documentation=https://github.com/livhana/steward
@@ -115,7 +115,7 @@ Environment=DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/` + uid + `/bus
 // hardening removes privileges that steward does not need. steward must see other processes and reach the user's
 // session bus and the network (push messages, metrics). Speech and notification programs must run as its children,
 // and so must scripts of any language, which need writable executable memory. RemoveIPC is not set, because it would
-// remove IPC objects that the user's other programs share.
+// remove IPC objects that the user's other programs share. See docs/decisions.md, "No RemoveIPC, no MemoryDenyWriteExecute, no PrivateTmp".
 func hardening(spec Spec, version int) (string, error) {
 	all := []string{
 		"NoNewPrivileges=yes",

@@ -87,7 +87,7 @@ func (s *state) forget() {
 func Detect(dir string) bool { return folder.Is(dir, Base) }
 
 // Dirs lists the folders to watch. It leaves out the agents' own folders: a hundred agents that write heartbeats
-// would wake steward all the time, and no heartbeat is more urgent than the next scan.
+// would wake steward all the time, and no heartbeat is more urgent than the next scan. See docs/decisions.md, "Agents' own folders are not watched".
 func (p *Project) Dirs() []string {
 	dirs := []string{Base}
 	for _, d := range []string{tasksDir, archiveDir, claimsDir, sharedDir, agentsDir} {

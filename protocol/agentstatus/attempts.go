@@ -28,6 +28,8 @@ import (
 //	<id>.dead.json        the dead letter
 //	<id>.freed.json       the operator released the task before its predecessors were completed
 //	<id>.cancelled.json   the operator ended the task, or steward's retry of it
+//
+// See docs/decisions.md, "Attempts are files in a directory".
 type attempts struct {
 	*files
 	gone   map[string]int // by task: consecutive rounds of prune in which it had no file
@@ -277,7 +279,7 @@ func cutLast(name string) (head, last string, ok bool) {
 
 // The limits of pruning. A record is removed only if its task had no file in each of the last goneRounds rounds, and
 // if nothing was written to the record for pruneAfter: a client that reuses the id within that time finds its
-// attempts counted.
+// attempts counted. See docs/decisions.md, "A task's record of attempts goes 30 days after its last change".
 const (
 	pruneAfter  = 30 * 24 * time.Hour
 	goneRounds  = 6

@@ -147,7 +147,7 @@ func (s *state) wholeRegistry(ctx context.Context) (members map[string]member, e
 }
 
 // bootedAlready reports whether this same process has booted here before: the registry shows it, or an interrupted
-// boot has left its log line within the last minute.
+// boot has left its log line within the last minute. See docs/decisions.md, "Booting twice is booting once".
 func (s *state) bootedAlready(b protocol.Boot, registered map[string]member) (bool, error) {
 	r, _, err := s.agents.record(b.Agent)
 	if err != nil {

@@ -18,12 +18,13 @@ import (
 
 // claimsDir holds one file per task that a steward worker has claimed. Protocol 000 defines no claims: a foreign
 // executor does not see them and may run the task as well.
+// See docs/decisions.md, "Claims lie in steward's own folder and mean nothing to other clients".
 const claimsDir = "steward/claims"
 
 func claimPath(id string) string { return claimsDir + "/" + id + ".json" }
 
 // Claim records which agent works on a task. Worker took the task and Runner executes it: once both are proved dead,
-// the run is over. Both may be zero, for an agent that works by hand.
+// the run is over. Both may be zero, for an agent that works by hand. See docs/decisions.md, "A claim is a file, not a lock".
 type Claim struct {
 	Task    string            `json:"task_id"`
 	Agent   string            `json:"agent"`

@@ -230,6 +230,7 @@ func plan(s *state, e *entry, o *outcome, c protocol.Change) (time.Time, time.Du
 
 // conceal hides the request, with the next attempt's timeout in it. While the result still lies there, no poller
 // takes the request, so creating the new file and removing the old file need not be one step.
+// See docs/decisions.md, "A hold is a rename, never a result".
 func conceal(s *state, e *entry, c protocol.Change) error {
 	if e.held.There {
 		done, err := concealed(s, e, c)

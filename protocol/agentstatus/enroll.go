@@ -136,6 +136,7 @@ type Leaving struct {
 
 // Leave removes a process from the agent's record. When the last process leaves on purpose, the agent becomes idle and
 // nothing is expected of it. When the last process failed, the agent counts as dead.
+// See docs/decisions.md, "An agent that left on purpose is idle, not dead".
 func (c *Client) Leave(ctx context.Context, agent string, process protocol.Identity, l Leaving, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		a := c.p.agents

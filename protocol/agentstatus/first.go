@@ -29,7 +29,7 @@ type firstResult struct {
 }
 
 // finalFile returns the path of the record. The record contains a copy of the result, because a client that writes in
-// place leaves nothing of the first result.
+// place leaves nothing of the first result. See docs/decisions.md, "The first judged result is copied".
 func finalFile(id string) string { return attemptsDir + "/" + id + ".final.json" }
 
 // maxFinal bounds the record, which contains the result in base64.

@@ -111,7 +111,7 @@ type Beat struct {
 }
 
 // keptBy marks a heartbeat that steward writes. An agent that writes its own heartbeat omits the mark, and from then
-// on steward leaves the heartbeat alone: otherwise it would hide a hanging agent.
+// on steward leaves the heartbeat alone: otherwise it would hide a hanging agent. See docs/decisions.md, "Kept heartbeats carry a mark".
 const keptBy = "kept_by"
 
 // editBeat edits or creates an agent's heartbeat file. Fields that others have written stay.

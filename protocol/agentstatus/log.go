@@ -287,6 +287,7 @@ func logIfNew(s *state, c protocol.Change) error {
 
 // report logs what steward itself caused. The change stands whether or not the line could be written. An unwritten line
 // is a Fault and is retried with the next line and with the scans. The newest 200 unwritten lines are kept.
+// See docs/decisions.md, "The shared log has words outside the protocol's enum".
 func (l *sharedLog) report(event string, c protocol.Change) {
 	l.enqueue(event, c)
 	if len(l.waits) == 0 { // else the batch writes all lines at its end

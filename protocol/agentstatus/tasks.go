@@ -158,6 +158,7 @@ const strayAfter = 2 * time.Second
 //
 // Without evidence the result counts for the present attempt. Each lost attempt has at most one stray result:
 // otherwise a client that counts its execution time over all attempts could make a task run forever.
+// See docs/decisions.md, "A failed result of a lost attempt is filed only with evidence".
 func (a *attempts) strays(e *entry) (stray bool, due time.Time) {
 	o, k := &e.result.Value, e.record.last()
 	if !e.result.Good || o.Ours || o.Succeeded() || !e.request.Good || e.late() || k == nil || !k.Committed || !mayRunOn(*k) {
@@ -190,7 +191,7 @@ func mayRunOn(k protocol.Attempt) bool {
 const maxArtifacts = 100
 
 // checkArtifacts checks, once per completed result, whether the expected files exist. It does not judge paths outside
-// the project.
+// the project. See docs/decisions.md, "Paths outside the project are not checked".
 func (t *taskTable) checkArtifacts(e *entry) {
 	o, ref := e.ended()
 	if o == nil || !o.Succeeded() {
@@ -235,7 +236,7 @@ func inside(project, file string) (rel string, inside bool) {
 }
 
 // block returns what blocks a request that comes after other tasks; "" if nothing does. A completed task releases the
-// request. A failed task does not, because the request builds on its work.
+// request. A failed task does not, because the request builds on its work. See docs/decisions.md, "A task that depends on others is a held request".
 func (t *taskTable) block(id string, r *request) string {
 	after := r.Coordination.After
 	if len(after) > 0 && t.Has(freedFile(id)) {

@@ -64,6 +64,7 @@ func (m *message) needsTask(o jsonfile.Object) need {
 
 // lacking joins the faults for which an assignment is held. Two faults are exempt: a bad from_agent, because the
 // document's own examples omit it, and a to_agent of the wrong type that still names its agents.
+// See docs/decisions.md, "An incomplete assignment is held, except without from_agent".
 func (m *message) lacking(faults []string) string {
 	held := slices.DeleteFunc(slices.Clone(faults), func(fault string) bool {
 		return strings.HasPrefix(fault, "from_agent") || m.to != "" && strings.HasPrefix(fault, "to_agent")
@@ -174,6 +175,7 @@ var notDone = []string{"FAILED", "FAILURE", "ERROR", "BLOCKED", "PARTIAL", "INCO
 
 // missing returns why the task is not done (protocol 004, Validation Rules), or "". The completion is judged as a
 // whole: all_passed does not outweigh an unmet criterion, an issue, or a contradicting status.
+// See docs/decisions.md, "A completion counts as the orchestrator's approval (004)".
 func (out *output) missing(status string, validation jsonfile.Object) string {
 	var list []string
 	if slices.Contains(notDone, fold(status)) {

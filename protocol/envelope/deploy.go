@@ -29,7 +29,7 @@ type phrase struct {
 // readDeploys judges whether a text orders a deployment. An order has the verb at the head of a clause ("Deploy to
 // staging"), tells the agent to carry out a deployment ("Run the production rollout"), or names a deployment as the whole
 // work ("Production deployment"). Writing about, reviewing, testing or repairing a deployment is no such order. target:
-// the text names an environment.
+// the text names an environment. See docs/decisions.md, "A deployment is an order, not a word".
 func readDeploys(text string) (sure deploys, target bool) {
 	rehearsal := rehearses(text)
 	for _, c := range phrases(text) {

@@ -48,7 +48,7 @@ func namesProduction(text string) bool {
 type decision struct{ block, notice string }
 
 // decide judges a deployment by what was known at that time (protocol 004, Security Gate Protocol: NO DEPLOYMENT without
-// SECURITY_AUDITOR approval).
+// SECURITY_AUDITOR approval). See docs/decisions.md, "The security gate fails open".
 func decide(b *board, deployment *message, at time.Time) decision {
 	why := func(format string, args ...any) decision {
 		return decision{block: "security: " + fmt.Sprintf(format, args...)}

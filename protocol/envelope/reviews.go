@@ -41,6 +41,7 @@ func (v *view) refusalFindings(list []*task) (found []protocol.Finding) {
 
 // unreviewedFindings reports valid approvals whose review was not asked to read files delivered since the previous
 // approval (protocol 004, Security Review Flow). Lists of files are patterns and often short, so this is only a finding.
+// See docs/decisions.md, "An approval counts although files_to_review misses delivered files".
 func (v *view) unreviewedFindings() (found []protocol.Finding) {
 	for _, project := range sortedKeys(v.projects) {
 		if p := v.reviewsOf(project); len(p.unreviewed) > 0 {

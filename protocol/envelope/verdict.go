@@ -87,6 +87,7 @@ func verdictWord(r *fieldReader, places []jsonfile.Object) (word string, disagre
 
 // flags returns the *_passed flags that deny, and unmet criteria. A conditional approval may have failed checks, because
 // they are its condition, but it must have passed the security check itself.
+// See docs/decisions.md, "A conditional review may fail checks, but not the security check".
 func (v *securityVerdict) flags(o jsonfile.Object, places []jsonfile.Object) (denials []string) {
 	for _, place := range places {
 		for _, key := range place.Keys() {
@@ -162,7 +163,7 @@ func unmetCriteria(v jsonfile.Value) string {
 	return fmt.Sprintf("%s: %d of %d not true", key, n, len(items))
 }
 
-// denies reports whether a flag is present and not clearly true.
+// denies reports whether a flag is present and not clearly true. See docs/decisions.md, "A field missing from a review denies nothing".
 func denies(v jsonfile.Value) bool {
 	if b, p := v.Bool(); p != jsonfile.Wrong {
 		return p != jsonfile.Missing && !b

@@ -193,7 +193,7 @@ func (f *Folder) overwritten(l *late) bool {
 // undone returns the merged changes if all of them are missing in the present document and its writer has made a change
 // of its own: that client had then read the document before the merge. A client that read the merged document may
 // revert changes on purpose. So undone requires changes below two different top-level keys, or an existing value that
-// has its old value again. In doubt the document stays as it is.
+// has its old value again. In doubt the document stays as it is. See docs/decisions.md, "A merged late write is watched".
 func (l *late) undone(present jsonfile.Object) []jsonfile.Set {
 	merge := l.edit.Merge
 	if merge == nil || l.restored >= mostRestored {

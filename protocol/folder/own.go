@@ -11,7 +11,7 @@ import (
 )
 
 // ownRests is how long steward does not recreate its own folder after its removal: the user may be removing the whole
-// parent, which must become empty.
+// parent, which must become empty. See docs/decisions.md, "steward's own folder is not created within ten seconds of its removal".
 const ownRests = 10 * time.Second
 
 // CapacityFile is the capacity document in steward's own folder.
@@ -110,6 +110,7 @@ func (f *Folder) makeRoom(room string) error {
 }
 
 // Needs returns an error if a folder of the protocol, relative to Base, is missing: only boot creates those.
+// See docs/decisions.md, "Only boot creates a protocol's folders".
 func (f *Folder) Needs(dir string) error {
 	if _, err := f.Root.Stat(dir); Missing(err) {
 		return fmt.Errorf("the folder %s is missing; steward boot makes it", f.Shown(dir))

@@ -33,7 +33,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 
 // requeue puts an accepted, failed or rejected handoff back where agents find it (protocol 001, Retry Protocol). It
 // records the requeue, renames the file, and then completes the record. It keeps the status in the file, unless that is
-// "failed" or "rejected".
+// "failed" or "rejected". See docs/decisions.md, "Lost work of handoffs and mailbox is requeued in one step".
 func (p *Project) requeue(c protocol.Change) error {
 	at, name, ok := placeOf(c.Ref.Path)
 	if c.Subject.Kind != protocol.KindTask || !ok {

@@ -12,6 +12,7 @@ const (
 )
 
 // The codes of a failure to which its agent gives no code. The retry table has a row for each.
+// See docs/decisions.md, "A failed handoff is retried only when its agent calls the error recoverable".
 const (
 	codeRecoverable = "RECOVERABLE" // its agent calls it recoverable
 	codeFailed      = "EXECUTION_FAILED"

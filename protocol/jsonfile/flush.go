@@ -22,6 +22,7 @@ func (r *Root) SyncFolder(p string) error {
 }
 
 // syncers is how many files SyncFiles syncs concurrently. A journaling file system commits several syncs together.
+// See docs/decisions.md, "Notices of one order share their fsyncs".
 const syncers = 16
 
 // SyncFiles waits until the content of the files is on disk, and returns the error of each. A missing file is no error.

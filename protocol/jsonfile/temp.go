@@ -69,7 +69,7 @@ func (d folder) draft(data []byte, like Stamp, wait bool) (name string, err erro
 var namesFail atomic.Bool
 
 // bequeath gives a file that root creates in another user's folder to the folder's owner, who could not use it
-// otherwise. If that is not permitted, the file stays root's.
+// otherwise. If that is not permitted, the file stays root's. See docs/decisions.md, "Root gives what it creates to the folder's owner".
 func (d folder) bequeath(f interface{ Chown(uid, gid int) error }) {
 	if os.Geteuid() != 0 {
 		return

@@ -16,6 +16,7 @@ type writer struct{ *reader }
 // requeue sets one task back to pending in the document's way (protocol 003, Task State Transitions): a task in progress
 // is rejected with a reason and reset; a rejected task is reset. A task that awaits review stays, because its work is
 // done. The attempt is recorded before the edit and committed after it.
+// See docs/decisions.md, "Work of a dead 003 orchestrator goes in_progress → rejected → pending in one write".
 func (w writer) requeue(c protocol.Change) error {
 	id := c.Subject.ID
 	used, _ := w.inUse()

@@ -48,7 +48,7 @@ type Options struct {
 	// success release closes it. The file itself stays in place. If Flock is nil, the adapter does not write the kanban.
 	Flock func(ctx context.Context, f *os.File) (release func(), err error)
 	// Grace is how long a task may be in progress without a worker folder or a pid file, because its worker is still being
-	// set up; 0 means one minute.
+	// set up; 0 means one minute. See docs/decisions.md, "A worker without a pid file has a minute (002)".
 	Grace time.Duration
 	// NoWatch turns off steward's own search for workspace violations (Linux only; protocol 002, Violation Detection).
 	NoWatch bool

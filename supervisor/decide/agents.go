@@ -189,6 +189,7 @@ func (k *agentJudge) alert() {
 }
 
 // alertError tells of an agent that reports an error. Everything that waits for its work waits in vain.
+// See docs/decisions.md, "Only status: error is an incident".
 func (k *agentJudge) alertError() {
 	tasks := OpenTasksOf(k.s, k.agent.Name)
 	a := rules.Alert{Kind: "agent_error", Severity: protocol.High, Subject: k.subject, Agent: k.agent.Name,

@@ -235,6 +235,7 @@ const (
 
 // ofFailure, ofDecision and ofDeath are the options that steward offers for a task that failed for good, for a result that
 // leaves a decision to the user, and for an agent that died with tasks.
+// See docs/decisions.md, ""It is done" is an option of its own where work waits for a mark (002)".
 func ofFailure(t *protocol.Task, act bool) []rules.Option {
 	if !act {
 		return []rules.Option{{ID: OptionLeave, Label: "Leave it"}}

@@ -13,10 +13,12 @@ import (
 
 // claims collects the reservations: work that was admitted and has not ended. Only work of living agents counts; a dead
 // agent uses nothing any more. Protocols that start work by themselves are covered by the readings alone.
+// See docs/decisions.md, "Only admitted work reserves".
 type claims struct {
 	list []capacity.Claim
 	// presumed are the reservations of tasks that are only presumed to be in the hands of an agent, by agent. One counts per
 	// agent, because an agent that never names its tasks was never seen doing two at once.
+	// See docs/decisions.md, "An agent that names no tasks holds one reservation".
 	presumed map[protocol.Subject]capacity.Claim
 	ended    map[protocol.Subject]capacity.Ended
 }

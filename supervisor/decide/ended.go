@@ -52,6 +52,7 @@ func (k *taskJudge) endedOtherwise() {
 
 // unread reports whether a record of the task cannot be read: of an earlier attempt (its rule, and how many attempts that
 // rule has left) or of the first result (whether this result counts). Judging the result without it would be wrong for good.
+// See docs/decisions.md, "No verdict without a readable record".
 func (k *taskJudge) unread() bool {
 	if o := k.t.Outcome; (o == nil || !o.Unread) && !slices.ContainsFunc(k.t.Attempts, func(t protocol.Attempt) bool { return t.Unread }) {
 		return false
@@ -191,6 +192,7 @@ func (k *taskJudge) resumed() bool {
 }
 
 // unproved waits until the agent no longer names the task: the attempt may still run (TIMEOUT: the result may be early).
+// See docs/decisions.md, "A lost attempt waits for an agent that names its task again".
 func (k *taskJudge) unproved(r rules.Ruling) {
 	k.is(protocol.TaskWaiting, protocol.ReasonStillNamed, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
 	if deadline := k.endedAt().Add(k.timeout()); k.over(deadline) {

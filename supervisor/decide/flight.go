@@ -10,6 +10,7 @@ import (
 
 // inFlight says what shows that the agent works on the task, "" if nothing does. An agent that never names its tasks (the
 // executor of protocol 000, Task Discovery) is presumed to have taken a task that lay visible to it.
+// See docs/decisions.md, "A presumption starts no clock and reserves nothing for absent agents".
 func (k *taskJudge) inFlight() string {
 	if k.t.Named != "" || k.t.Foreign {
 		return k.t.Named
@@ -100,6 +101,7 @@ func (k *taskJudge) progress() {
 }
 
 // over reports whether a deadline has passed. Right after a sleep none has: the agent slept, too.
+// See docs/decisions.md, "A loss needs a scan after the deadline".
 func (k *taskJudge) over(deadline time.Time) bool {
 	if k.env.now.Before(deadline) {
 		k.wake(deadline)
@@ -127,6 +129,7 @@ func (k *taskJudge) goesOn() string {
 // dropped reports whether the agent named the task in this run and has stopped naming it for a while. The delay is needed
 // because agents clear active_tasks a moment before they write the result. Progress since then contradicts it. The task was
 // dropped some time before the scan that showed it, so progress slightly older than that scan contradicts it too.
+// See docs/decisions.md, "An agent that stops naming a task must beat once more".
 func (k *taskJudge) dropped() bool {
 	if !k.next.Named || k.next.Unnamed.IsZero() {
 		return false

@@ -68,6 +68,7 @@ func tasksByID(s *protocol.Snapshot) func(id string) *protocol.Task {
 }
 
 // findings tells the user of grave findings, and of those for which their protocol needs a person; the rest is only listed.
+// See docs/decisions.md, "High and critical findings become incidents".
 func findings(e *env, s *protocol.Snapshot) (r ruling) {
 	work := tasksByID(s)
 	for i := range s.Findings {
@@ -161,7 +162,7 @@ type Reap struct {
 const orphanGrace = 10 * time.Second
 
 // reapOrphans ends the processes of an agent that outlived their leader: SIGTERM first, then SIGKILL. The adapter proved
-// whose processes they are, and proves it again before each signal.
+// whose processes they are, and proves it again before each signal. See docs/decisions.md, "Orphans get SIGTERM, and SIGKILL ten seconds later".
 func (k *agentJudge) reapOrphans() {
 	if len(k.agent.Orphans) == 0 {
 		return
@@ -194,7 +195,7 @@ const (
 )
 
 // log orders the life events that the client has not logged itself within LogAfter. Events before the first scan ever are
-// not logged.
+// not logged. See docs/decisions.md, "Lines of the shared log (000) stand in the order of writing".
 func (k *taskJudge) log() {
 	t := k.t
 	if t.Ref.Path != "" {

@@ -67,7 +67,7 @@ func (k *taskJudge) heldOtherwise() {
 }
 
 // heldTooLate reports whether the agent works on a task that is held for want of room: it had read the request at the moment
-// when steward hid it. Such a task needs no room; it has it.
+// when steward hid it. Such a task needs no room; it has it. See docs/decisions.md, "A held task that its agent names is in hand".
 func (k *taskJudge) heldTooLate() bool {
 	h := k.t.Hold
 	return h != nil && h.Reason == protocol.HoldCapacity && k.t.Outcome == nil && k.agent != nil && !k.agent.dead() && k.agent.names(k.t.ID)
@@ -135,6 +135,7 @@ func (k *taskJudge) letIn(reason protocol.Reason) {
 // heldWithResult judges a result that arrived while the request was hidden: the agent had read it before. Held between two
 // attempts: the previous attempt's result is already recorded, so this one is a late duplicate; file it. Held for another
 // reason: the request was visible before, so the result belongs to the present attempt and counts.
+// See docs/decisions.md, "A result that arrives during a hold counts by the hold's reason".
 func (k *taskJudge) heldWithResult() {
 	o := k.t.Outcome
 	last := k.lastAttempt()
@@ -199,7 +200,7 @@ func renewals(leases []*taskJudge) []*taskJudge {
 
 // fresh reports whether the request may still be held. Its age counts from the first decision that could hold it: in a flood
 // of requests the scan that shows a request may end seconds after the request appeared. A request that lay open for longer
-// than [tasks] presume counts as taken.
+// than [tasks] presume counts as taken. See docs/decisions.md, "A request's age counts from the first decision that could hold it".
 func (k *taskJudge) fresh() bool {
 	cfg := &k.env.cfg.Tasks
 	from := k.next.Judgeable

@@ -11,7 +11,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// End asks for the end of the processes of a hung agent, as hung_action says.
+// End asks for the end of the processes of a hung agent, as hung_action says. See docs/decisions.md, "Only a recorded process is ever ended".
 type End struct {
 	Subject protocol.Subject `json:"subject"`
 	// Since is when the agent began to hang: its processes are ended once per hang.

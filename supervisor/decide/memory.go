@@ -180,7 +180,7 @@ type TaskEnd struct {
 }
 
 // follow moves times that lie in the future to now: after the clock was set back, such a time would delay whatever depends
-// on it for hours. It reports whether there was one.
+// on it for hours. It reports whether there was one. See docs/decisions.md, "A clock that was set back is followed".
 func (m *TaskMemory) follow(now time.Time) (moved bool) {
 	for _, t := range [...]*time.Time{&m.FirstSeen, &m.Judgeable, &m.Open, &m.Admitted, &m.Running, &m.Unnamed, &m.Alone, &m.Waits} {
 		if t.After(now) {

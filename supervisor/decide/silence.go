@@ -12,6 +12,7 @@ import (
 )
 
 // Silence is what is remembered of many agents that fell silent at once while the scans themselves were in doubt.
+// See docs/decisions.md, "steward doubts itself first".
 type Silence struct {
 	// Doubted is when a scan was last in doubt.
 	Doubted time.Time `json:"doubted,omitzero"`

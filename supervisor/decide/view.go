@@ -100,7 +100,7 @@ type Config struct {
 }
 
 // LookUnwatched is the interval of full scans of a project whose folders cannot be watched: steward must see a request
-// before it is too old to be held (Tasks.Judge).
+// before it is too old to be held (Tasks.Judge). See docs/decisions.md, "Without file watches a project is scanned every half of judge".
 func (c Config) LookUnwatched() time.Duration {
 	return min(c.LookEvery, max(c.Tasks.Judge/2, leastUnwatched))
 }

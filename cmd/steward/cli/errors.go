@@ -167,7 +167,7 @@ func Exit(code int) error { return Quiet{Code: code} }
 func (q Quiet) Error() string { return fmt.Sprintf("exit %d", q.Code) }
 
 // exitHopeless is the daemon's exit code under a service manager when a restart would fail again: an invalid
-// configuration, or too many failed starts. The unit files refer to it.
+// configuration, or too many failed starts. The unit files refer to it. See docs/decisions.md, "Exit code 78".
 const exitHopeless = 78
 
 // Hopeless is an error that a restart cannot fix.

@@ -17,7 +17,7 @@ import (
 
 // answers takes the operator's answers. Every answer takes the same path, whatever its source: judge it, check that it can be written, record it in the
 // ledger (which closes the question for everyone else), then write it where the agent reads it. If a crash occurs
-// between the last two steps, the next run writes the recorded answer.
+// between the last two steps, the next run writes the recorded answer. See docs/decisions.md, "One way for every answer".
 type answers struct {
 	*reports
 	loop *supervisor.Supervisor

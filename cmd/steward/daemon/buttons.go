@@ -54,6 +54,7 @@ func wordsOf(n escalate.Notice, buttons int) string {
 
 // hearPopups handles the popups' events: a press is an answer. It shows popups again that a restarted notification
 // server lost, and those of an earlier run, because their buttons no longer work.
+// See docs/decisions.md, "Open popups are shown again after a restart".
 func (a *channels) hearPopups(ctx context.Context) error {
 	due := map[string]bool{} // popups to show again or to withdraw
 	for _, key := range escalate.Popups(a.ledger.List()) {

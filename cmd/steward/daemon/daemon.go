@@ -297,7 +297,7 @@ func (h *Daemon) Run(ctx context.Context) error {
 }
 
 // errNotOrdered makes the service manager start steward again: the manager did not send the signal, so its sender was
-// not entitled to stop steward for good.
+// not entitled to stop steward for good. See docs/decisions.md, "A SIGTERM that systemd did not request ends in a restart".
 var errNotOrdered = errors.New("ended by a signal that the service manager knows nothing of")
 
 // Once runs a single scan, decision and application.

@@ -76,6 +76,7 @@ func (r *run) end(err error) {
 }
 
 // handsOver reports whether the requested stop is part of a restart or an upgrade. The first answer is final.
+// See docs/decisions.md, "A restart hands over, a stop releases".
 func (r *run) handsOver() bool {
 	r.handOnce.Do(func() {
 		r.hands = takeNote(r.dir(), time.Now())

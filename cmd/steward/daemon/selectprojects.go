@@ -42,6 +42,7 @@ func (t Twin) String() string {
 
 // Distinct drops each row whose path leads to the folder of an earlier row: one folder is one project, whatever links
 // lead to it. A path that is written twice stays, because ProjectList rejects it.
+// See docs/decisions.md, "One folder is one project, whatever links lead to it".
 func Distinct(rows []config.Project, home, cwd string) (kept []config.Project, twins []Twin) {
 	var paths []string
 	for _, row := range rows {

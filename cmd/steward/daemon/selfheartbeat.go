@@ -60,7 +60,7 @@ func (h *selfHeartbeat) pulse(now time.Time) {
 
 // check ends the run if its state folder was removed: steward cannot remember anything without it, and the next
 // start creates it again. A removed socket is bound again. If that fails, only a service ends, because the service
-// manager may create the socket's folder.
+// manager may create the socket's folder. See docs/decisions.md, "steward ends when its state folder is removed".
 func (h *selfHeartbeat) check() {
 	if !h.run.store.root.Alive() {
 		h.fail(fmt.Errorf("the state folder %s was taken away", h.run.dir()))

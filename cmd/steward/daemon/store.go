@@ -110,7 +110,7 @@ func (s *store) put(name string, data []byte) error {
 // the first ones show how the trouble began.
 const mostKept = 10
 
-// setAside renames a file that cannot be used, and tells the operator.
+// setAside renames a file that cannot be used, and tells the operator. See docs/decisions.md, "A state file is set aside only for its content".
 func (s *store) setAside(bad *badState) error {
 	kept, err := keptName(s.root, bad.name)
 	if err == nil {
@@ -229,7 +229,7 @@ func (l *lessons) UnmarshalJSON(data []byte) error {
 }
 
 // save stores the loop's memory durably. The costs of work go to a file of their own: they change rarely, and outlive a
-// memory that has to be set aside.
+// memory that has to be set aside. See docs/decisions.md, "Learnt costs lie in a file of their own".
 func (s *store) save(m decide.Memory) error {
 	learnt := m.Gate.Learnt
 	m.Gate.Learnt, m.Version = nil, stateVersion

@@ -12,7 +12,7 @@ import (
 )
 
 // pauseBeforeStart backs off after failed starts, longer each time, and finally gives up. A panic loop must cause neither a burst of
-// restarts nor a loop of reboots, and launchd has no limit of its own.
+// restarts nor a loop of reboots, and launchd has no limit of its own. See docs/decisions.md, "Two limits on starting".
 func pauseBeforeStart(ctx context.Context, a *cli.App, line *service.Line) error {
 	place, err := stateFolder(a)
 	if err != nil {

@@ -22,7 +22,7 @@ func historyFiles() []string {
 }
 
 // tidyUp removes the service's files from its own folders; with purge the history too. It keeps files that steward did
-// not create, and removes nothing while another steward runs.
+// not create, and removes nothing while another steward runs. See docs/decisions.md, "History survives an uninstall".
 func tidyUp(paths platform.Paths, refs []config.ProjectRef, o Target) (gone, notes []string) {
 	alone, err := daemon.LockState(paths.State)
 	switch {
@@ -97,6 +97,7 @@ func purgeProjects(refs []config.ProjectRef) (gone, notes []string) {
 }
 
 // heldLock returns a lock file in steward's own folder that a process holds, or "".
+// See docs/decisions.md, "A purge leaves a folder in which a process holds a lock".
 func heldLock(root *os.Root, own string) string {
 	for _, pattern := range []string{"/*.lock", "/locks/*.lock"} {
 		files, _ := fs.Glob(root.FS(), filepath.ToSlash(own)+pattern)
