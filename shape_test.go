@@ -21,7 +21,6 @@ const (
 )
 
 var largerTypes = map[string]int{
-	"capacity.round":              50,
 	"protocol/jsonfile.Root":      47,
 	"protocol/jsonfile.folder":    43,
 	"status.Server":               46,

@@ -88,14 +88,20 @@ func Admit(work Work, load Load, mem Memory, now time.Time, cfg Config) ([]Verdi
 	return verdicts, r.next, r.wake
 }
 
+// readings say how full the machine is for a task: the load, and what is reserved for others.
+type readings struct {
+	load Load
+	cfg  Config
+	now  time.Time
+	book *ledger
+	next Memory // as it becomes by this judgement
+}
+
 // round is one pass over the queue.
 type round struct {
-	load  Load
+	readings
 	fresh bool
-	now   time.Time
-	cfg   Config
 	old   Memory
-	next  Memory
 	wake  time.Time
 	// interrupted: the last judgement is so long ago that calm cannot be assumed.
 	interrupted bool
@@ -103,8 +109,7 @@ type round struct {
 	ahead map[protocol.Subject]blocker
 	// went holds, per queue, the lowest limit with which a task was released by this judgement.
 	went map[protocol.Subject]float64
-	// book holds the claims; ended holds the claims that ended since the last judgement.
-	book  *ledger
+	// ended holds the claims that ended since the last judgement.
 	ended []Claimed
 	// unique: the claims are sorted, without duplicates.
 	unique bool
@@ -126,9 +131,10 @@ func newRound(load Load, mem Memory, now time.Time, cfg Config) *round {
 	judged := load.Fresh(now)
 	gap := now.Sub(mem.At)
 	r := &round{
-		load: judged, fresh: len(judged.Unknown()) < len(machine), now: now, cfg: cfg, old: mem,
+		readings: readings{load: judged, cfg: cfg, now: now,
+			next: Memory{At: now, Held: map[protocol.Subject]Held{}, Turns: map[protocol.Subject]Turn{}}},
+		fresh: len(judged.Unknown()) < len(machine), old: mem,
 		interrupted: interrupted(gap),
-		next:        Memory{At: now, Held: map[protocol.Subject]Held{}, Turns: map[protocol.Subject]Turn{}},
 		ahead:       map[protocol.Subject]blocker{}, went: map[protocol.Subject]float64{},
 	}
 	for queue, t := range mem.Turns {
@@ -242,11 +248,11 @@ func (r *round) over(t Turn) bool {
 	return !r.fresh && (since < 0 || since >= r.cfg.Calm)
 }
 
-func (r *round) limit(w Waiter) float64 { return w.Throttle.Or(r.cfg.Threshold) }
+func (r *readings) limit(w Waiter) float64 { return w.Throttle.Or(r.cfg.Threshold) }
 
 // limitOn returns the limit on one dimension. A disk is not a load: a disk at 85 % has room for any task, so the disk's
 // own limit applies where it is higher.
-func (r *round) limitOn(w Waiter, dimension string) float64 {
+func (r *readings) limitOn(w Waiter, dimension string) float64 {
 	if dimension == DimDisk {
 		return max(r.limit(w), r.cfg.DiskFullAt(r.load.Disks[w.Subject.Project]))
 	}
@@ -255,7 +261,7 @@ func (r *round) limitOn(w Waiter, dimension string) float64 {
 
 // line is the share to which a held task's dimension must fall. With a very small limit the full hysteresis would leave
 // nothing to fall to, so at most half of the limit is subtracted.
-func (r *round) line(w Waiter, dimension string) float64 {
+func (r *readings) line(w Waiter, dimension string) float64 {
 	limit := r.limitOn(w, dimension)
 	below := min(r.cfg.Hysteresis, limit/2)
 	if dimension == DimDisk {
@@ -265,7 +271,7 @@ func (r *round) line(w Waiter, dimension string) float64 {
 }
 
 // used returns how full a dimension is for a task: the reading plus the reservations of others.
-func (r *round) used(w Waiter, dimension string) (float64, bool) {
+func (r *readings) used(w Waiter, dimension string) (float64, bool) {
 	reading, known := r.share(w, dimension).Value()
 	if !known {
 		return 0, false
@@ -275,7 +281,7 @@ func (r *round) used(w Waiter, dimension string) (float64, bool) {
 
 // share returns a reading if it counts for the task. A dimension disabled by configuration is unknown, so it never
 // binds.
-func (r *round) share(w Waiter, dimension string) protocol.Share {
+func (r *readings) share(w Waiter, dimension string) protocol.Share {
 	if !r.counts(dimension) || w.Person && dimension != DimMemory && dimension != DimFiles {
 		return protocol.Share{}
 	}
@@ -286,7 +292,7 @@ func (r *round) share(w Waiter, dimension string) protocol.Share {
 }
 
 // counts reports whether the configuration enables a dimension.
-func (r *round) counts(dimension string) bool {
+func (r *readings) counts(dimension string) bool {
 	return r.cfg.Dimensions == nil || slices.Contains(r.cfg.Dimensions, dimension)
 }
 

@@ -104,7 +104,7 @@ func (l Learnt) Sound() Learnt {
 }
 
 // cost returns the expected cost of work of a kind: learnt, else assumed.
-func (r *round) cost(kind string) Cost {
+func (r *readings) cost(kind string) Cost {
 	c := r.next.Learnt[kind]
 	cores, memory := r.cfg.ClaimCores, float64(uint64(r.cfg.ClaimMemoryMB)<<20)
 	if total := float64(r.load.MemoryTotal); total > 0 { // an assumed cost must not block a small machine

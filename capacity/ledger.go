@@ -154,7 +154,7 @@ func (r *round) faded(least float64) float64 {
 }
 
 // promise adds a reservation for work admitted by this judgement, if an agent is there to take it.
-func (r *round) promise(w Waiter) {
+func (r *readings) promise(w Waiter) {
 	if w.Idle {
 		return
 	}
@@ -168,7 +168,7 @@ func (r *round) promise(w Waiter) {
 // others; in addition, half of the task's own need must be idle, because an oversubscribed processor is merely slow.
 // For memory it includes the whole expected need of the task. Without any claims or reservations the readings alone
 // count: claims never shut an idle machine. See docs/decisions.md, "Half of a task's processor demand must be idle, and all of its memory".
-func (r *round) projected(w Waiter, dimension string, reading float64) float64 {
+func (r *readings) projected(w Waiter, dimension string, reading float64) float64 {
 	b := r.book
 	switch {
 	case b.live == 0 && dimension == DimCPU && b.cores > 0:

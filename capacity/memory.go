@@ -69,7 +69,7 @@ type Closed struct {
 // Closed lists the gates that were shut at the last judgement, longest first. A gate that opens only for moments too
 // short to prove calm counts as shut. See docs/decisions.md, "A gate is shut since the last admission".
 func (m Memory) Closed(cfg Config) []Closed {
-	r := round{now: m.At, cfg: cfg}
+	r := readings{now: m.At, cfg: cfg}
 	gates := map[Closed]Closed{}
 	for subject, held := range m.Held {
 		for _, s := range held.Shut {
@@ -200,7 +200,7 @@ func (r *round) opened() {
 
 // pending returns the dimensions that a task waits for now: those that have not proved calm or, if it waits only for
 // its turn, all that held it. A task that waits only for its agent must not block tasks that wait for the machine.
-func (r *round) pending(held Held) []Shut {
+func (r *readings) pending(held Held) []Shut {
 	var out []Shut
 	for _, s := range held.Shut {
 		if due, any := r.dueOf(s); !any || due.After(r.now) {
@@ -270,7 +270,7 @@ func (r *round) await(w Waiter, held Held, dimension string) Held {
 
 // unremembered replaces the lost memory of a held task. The cause of the hold is unknown, so every readable dimension
 // has to prove calm.
-func (r *round) unremembered(w Waiter) Held {
+func (r *readings) unremembered(w Waiter) Held {
 	held := Held{Since: r.now}
 	for _, d := range allDimensions {
 		if r.share(w, d).Known() {
@@ -281,14 +281,14 @@ func (r *round) unremembered(w Waiter) Held {
 }
 
 // settled reports whether no dimension holds the task any more.
-func (r *round) settled(held Held) bool {
+func (r *readings) settled(held Held) bool {
 	due, any := r.due(held)
 	return any && !due.After(r.now)
 }
 
 // due returns when the last of a task's dimensions will have proved calm, or will have been unreadable for long enough,
 // if the readings stay as they are; false while any of them is too full.
-func (r *round) due(held Held) (time.Time, bool) {
+func (r *readings) due(held Held) (time.Time, bool) {
 	last := r.now
 	for _, s := range held.Shut {
 		due, any := r.dueOf(s)
@@ -302,7 +302,7 @@ func (r *round) due(held Held) (time.Time, bool) {
 	return last, true
 }
 
-func (r *round) dueOf(s Shut) (time.Time, bool) {
+func (r *readings) dueOf(s Shut) (time.Time, bool) {
 	switch {
 	case !s.Blind.IsZero():
 		return s.Blind.Add(r.cfg.RetryAfter), true
@@ -312,7 +312,7 @@ func (r *round) dueOf(s Shut) (time.Time, bool) {
 	return s.Clear.Add(r.calm(s.Dimension)), true
 }
 
-func (r *round) calm(dimension string) time.Duration {
+func (r *readings) calm(dimension string) time.Duration {
 	if dimension == DimMemory {
 		return r.cfg.CalmMemory
 	}

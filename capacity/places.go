@@ -108,7 +108,7 @@ func (r *round) counting(work Work) []Claim {
 }
 
 // takesOver reports whether lapsed work has the place of its agent's previous work, and assigns that place to it.
-func (r *round) takesOver(c Claim) bool {
+func (r *readings) takesOver(c Claim) bool {
 	if c.Agent == (protocol.Subject{}) {
 		return false
 	}

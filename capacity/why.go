@@ -12,7 +12,7 @@ import (
 // ConsumersShown is how many consumers a deferral names.
 const ConsumersShown = 3
 
-func (r *round) admit(w Waiter) Verdict {
+func (r *readings) admit(w Waiter) Verdict {
 	v := Verdict{Subject: w.Subject, Admit: true, Why: "nothing can be read, so nothing is kept waiting"}
 	dimension, most := "", -1.0
 	for _, d := range allDimensions {
@@ -47,7 +47,7 @@ func (r *round) hold(w Waiter, held Held, b blocker, behind bool) Verdict {
 
 // keeps returns the dimension that holds a task by itself, the fullest one first, and the reason; "" if only the queue
 // holds the task. The text must not change with time alone, because it is written to files.
-func (r *round) keeps(w Waiter, held Held) (dimension, why string) {
+func (r *readings) keeps(w Waiter, held Held) (dimension, why string) {
 	var above, others Held
 	for _, s := range held.Shut {
 		due, any := r.dueOf(s)
@@ -70,7 +70,7 @@ func (r *round) keeps(w Waiter, held Held) (dimension, why string) {
 	return d, called(w, d) + " must stay at " + percent(r.line(w, d)) + " or below for " + r.calm(d).String()
 }
 
-func (r *round) tooFull(w Waiter, dimension string) string {
+func (r *readings) tooFull(w Waiter, dimension string) string {
 	used, _ := r.used(w, dimension)
 	text, over, under := called(w, dimension)+" is at "+percent(used), ", over the limit of ", " and must fall to "
 	if parts := r.parts(w, dimension); parts != "" {
@@ -86,7 +86,7 @@ func (r *round) tooFull(w Waiter, dimension string) string {
 }
 
 // parts splits a share into what is in use and what is reserved for admitted tasks; "" when nothing is reserved.
-func (r *round) parts(w Waiter, dimension string) string {
+func (r *readings) parts(w Waiter, dimension string) string {
 	used, _ := r.used(w, dimension)
 	reading := r.share(w, dimension).Or(0)
 	if used <= reading+0.005 {
@@ -96,7 +96,7 @@ func (r *round) parts(w Waiter, dimension string) string {
 }
 
 // overLimit reports whether any dimension that holds the task exceeds its limit (and not only its line).
-func (r *round) overLimit(w Waiter, held Held) bool {
+func (r *readings) overLimit(w Waiter, held Held) bool {
 	return slices.ContainsFunc(held.Shut, func(s Shut) bool {
 		used, _ := r.used(w, s.Dimension)
 		return used > r.limitOn(w, s.Dimension)+tiny
@@ -113,7 +113,7 @@ func called(w Waiter, dimension string) string {
 
 // fullest returns the dimension with the largest share among those that have held the task; an unreadable one comes
 // last.
-func (r *round) fullest(w Waiter, held Held) string {
+func (r *readings) fullest(w Waiter, held Held) string {
 	name, most := "", -2.0
 	for _, s := range held.Shut {
 		used, known := r.used(w, s.Dimension)
