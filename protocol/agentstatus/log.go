@@ -32,7 +32,11 @@ type logContent struct {
 	at    time.Time // of the last reading
 	old   bool      // the log was replaced: the lines being read may be old
 	cut   bool      // the beginning of the log is not read
-	since time.Time // of the first line that was read, if the log is cut
+	// since is, for a log that is cut, the latest time of the lines at the beginning of the part that was read; begun is
+	// their length. Lines stand in the order of writing, so a line before the cut may state a later time than the first one
+	// behind it.
+	since time.Time
+	begun int
 }
 
 // loggedTask is what the log says about a task.
@@ -84,8 +88,11 @@ func (l *logContent) take(line []byte, now time.Time) {
 	for _, f := range d.Findings {
 		l.flaws[f.Field]++
 	}
-	if l.cut && l.since.IsZero() {
-		l.since = stated.By(now)
+	if l.cut && l.begun < logTail/8 {
+		l.begun += len(line)
+		if at := stated.By(now); at.After(l.since) {
+			l.since = at
+		}
 	}
 	if e.Source != "" && !e.ours() {
 		l.lines[e.Source]++
