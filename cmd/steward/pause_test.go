@@ -126,32 +126,3 @@ func TestUnreadablePauseStands(t *testing.T) {
 		}
 	}
 }
-
-// A pause that an older steward stored in its memory is converted to a separate order, once.
-func TestPauseOfAnOlderSteward(t *testing.T) {
-	r := newRig(t, quietRig)
-	r.boot("p")
-	if err := os.MkdirAll(r.state, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	r.write("state/"+daemon.MemoryFile, `{"projects": {"p": {"since": "2026-01-01T00:00:00Z", "paused": "hands off"}}}`)
-	p := r.start("p")
-	if !r.paused("p", "hands off") {
-		t.Fatal("it is not paused")
-	}
-	r.until("the order is a file", func() bool {
-		orders, _ := filepath.Glob(filepath.Join(r.state, "orders", "pause-*.json"))
-		return len(orders) == 1 && !reads(filepath.Join(r.state, daemon.MemoryFile), "hands off")
-	})
-	r.stopped(p)
-	p = r.start("p")
-	if !r.paused("p", "hands off") {
-		t.Fatal("it was forgotten")
-	}
-	r.steward("resume")
-	r.stopped(p)
-	r.start("p")
-	if r.paused("p", "") {
-		t.Error("it came back")
-	}
-}
