@@ -29,9 +29,9 @@ type logContent struct {
 	bad       int            // lines that are not JSON objects
 	incidents []string       // incidents that steward's lines name
 
-	at    time.Time // of the last reading
-	old   bool      // the log was replaced: the lines being read may be old
-	cut   bool      // the beginning of the log is not read
+	at  time.Time // of the last reading
+	old bool      // the log was replaced: the lines being read may be old
+	cut bool      // the beginning of the log is not read
 	// since is, for a log that is cut, the latest time of the lines at the beginning of the part that was read; begun is
 	// their length. Lines stand in the order of writing, so a line before the cut may state a later time than the first one
 	// behind it.
