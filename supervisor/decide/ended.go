@@ -185,10 +185,12 @@ func (k *taskJudge) waitsSince() time.Time {
 	return k.endedAt()
 }
 
-// resumed reports whether the agent came back after steward had written that the attempt is lost. The result may have been
-// written late, on a disk that hung, and the agent may have taken the task again meanwhile.
+// resumed reports whether the agent has beaten since steward judged the attempt lost, and lives. Steward's result may have
+// been written late, on a disk that hung, and the agent may have taken the task again meanwhile.
+// See docs/decisions.md, "A lost attempt waits for an agent that names its task again".
 func (k *taskJudge) resumed() bool {
-	return k.t.Outcome.Ours && k.agent.alive() && !k.agent.verdict.Since.Before(k.endedAt())
+	lost := k.next.LostAt
+	return k.t.Outcome.Ours && k.agent.alive() && !lost.IsZero() && k.agent.verdict.Heard.After(lost)
 }
 
 // unproved waits until the agent no longer names the task: the attempt may still run (TIMEOUT: the result may be early).

@@ -57,7 +57,7 @@ func (k *taskJudge) running() {
 		k.is(protocol.TaskWaiting, protocol.ReasonAwaits, "waits for %s", k.t.Awaits)
 	}
 	if k.t.Lost == "" && !k.agent.dead() {
-		k.next.Alone = time.Time{}
+		k.next.Alone, k.next.LostAt = time.Time{}, time.Time{}
 	}
 	switch {
 	case len(k.t.Workers) > 0:

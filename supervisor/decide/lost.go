@@ -49,6 +49,9 @@ func (k *taskJudge) worked(overdue bool, deadline time.Time) {
 // lost handles a task whose agent is gone. A protocol that puts work back in one step does so; otherwise steward writes the
 // result that the agent cannot write, and the retry table judges it at the next scan.
 func (k *taskJudge) lost(twice bool, why string) {
+	if k.next.LostAt.IsZero() {
+		k.next.LostAt = k.env.now
+	}
 	// If the incident about the agent's death names the task, no second incident is needed.
 	if told := k.agent.dead() && k.agent.agent.Presence != protocol.PresenceGone || k.leaderDead(); !mayChange(k.s) && k.t.Foreign && !told {
 		k.alertLost(why)

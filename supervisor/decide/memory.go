@@ -168,6 +168,8 @@ type TaskEnd struct {
 	// Paid: this run's retry is entered in the project's budget. Lost: its loss in the tally.
 	Paid bool `json:"paid,omitempty"`
 	Lost bool `json:"lost,omitempty"`
+	// LostAt is when the attempt was judged lost.
+	LostAt time.Time `json:"lost_at,omitzero"`
 	// News: it was open when steward last saw it, so that its end is news however old its files call it.
 	News bool `json:"news,omitempty"`
 	// Wanted: the operator has asked for another run of a task whose agent is gone. It lasts until the result of the lost
@@ -182,7 +184,7 @@ type TaskEnd struct {
 // follow moves times that lie in the future to now: after the clock was set back, such a time would delay whatever depends
 // on it for hours. It reports whether there was one. See docs/decisions.md, "A clock that was set back is followed".
 func (m *TaskMemory) follow(now time.Time) (moved bool) {
-	for _, t := range [...]*time.Time{&m.FirstSeen, &m.Judgeable, &m.Open, &m.Admitted, &m.Running, &m.Unnamed, &m.Alone, &m.Waits} {
+	for _, t := range [...]*time.Time{&m.FirstSeen, &m.Judgeable, &m.Open, &m.Admitted, &m.Running, &m.Unnamed, &m.Alone, &m.Waits, &m.LostAt} {
 		if t.After(now) {
 			*t, moved = now, true
 		}
