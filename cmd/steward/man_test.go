@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/cli"
 	manual "github.com/spf13/cobra/doc"
 )
 
@@ -20,7 +21,7 @@ func TestManPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("STEWARD_MAN_DIR"), t.TempDir())
 	seconds, _ := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64)
 	date := time.Unix(seconds, 0).UTC()
-	root := (&app{out: os.Stdout, err: os.Stderr}).command()
+	root := newRootCommand(&cli.App{Out: os.Stdout, Err: os.Stderr})
 	root.InitDefaultCompletionCmd()
 	root.DisableAutoGenTag = true // it holds the day of the build
 	header := &manual.GenManHeader{Section: "1", Date: &date, Source: "steward " + os.Getenv("VERSION"), Manual: "User Commands"}
