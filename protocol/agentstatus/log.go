@@ -21,6 +21,11 @@ const (
 	eventDecided  = "task_decided"  // the operator decided about a task
 )
 
+// lifeEvents are the events that a task has once (protocol 000, Coordination Log Schema).
+var lifeEvents = [...]string{"task_created", "task_started", "task_completed", "task_failed"}
+
+const anyLifeEvent = 1<<len(lifeEvents) - 1
+
 // logContent is what the lines of the coordination log say (protocol 000, Coordination Log Schema).
 type logContent struct {
 	tasks     map[string]*loggedTask
@@ -149,6 +154,31 @@ func (l *logContent) prune(now time.Time, tasks map[string]*entry) {
 			t.seen = now
 		case now.Sub(t.seen) > loggedKept:
 			delete(l.tasks, id)
+		}
+	}
+}
+
+// settle forgets a task that leaves the list, and returns which of lifeEvents the log has, a bit each.
+func (l *logContent) settle(id string) (logged uint8) {
+	for i, event := range lifeEvents {
+		if l.names(id, event) {
+			logged |= 1 << i
+		}
+	}
+	delete(l.tasks, id)
+	return logged
+}
+
+// restore remembers the events of a task that is listed again: their lines must not be written twice.
+func (l *logContent) restore(id string, logged uint8, now time.Time) {
+	t := l.tasks[id]
+	if t == nil {
+		t = &loggedTask{seen: now}
+		l.tasks[id] = t
+	}
+	for i, event := range lifeEvents {
+		if logged&(1<<i) != 0 && !slices.Contains(t.events, event) {
+			t.events = append(slices.Clip(t.events), event)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package agentstatus
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -100,5 +101,48 @@ func TestLogRemembersALongTask(t *testing.T) {
 	write(taskFile(id, requestExt), request)
 	if !logged(loggedKept + 3*time.Minute) {
 		t.Error("the line in the log is forgotten")
+	}
+}
+
+// TestSettledTaskIsNotLoggedAgain: a completed task that was off the list is listed again when its files change. The lines
+// that the log has about it must not be written a second time.
+func TestSettledTaskIsNotLoggedAgain(t *testing.T) {
+	c := newCrew(t)
+	now := time.Now()
+	write := func(file, text string) {
+		t.Helper()
+		c.do(os.MkdirAll(filepath.Dir(c.path(file)), 0o755))
+		c.do(os.WriteFile(c.path(file), []byte(text), 0o644))
+	}
+	id := func(n int) string { return fmt.Sprintf("%08x-1111-4111-8111-111111111111", n) }
+	const lines = `{"timestamp":"2026-01-01T00:00:00Z","event_type":"task_created","task_id":"%s","source_agent":"livhana-layer1.1","message":"m","metadata":{}}` + "\n"
+	log := ""
+	for n := range keepEnded + 2 {
+		log += fmt.Sprintf(lines, id(n))
+		write(taskFile(id(n), requestExt), `{"task_id":"`+id(n)+`","task_type":"execute","target_agent":"codex-cursor","payload":{}}`)
+		write(taskFile(id(n), resultExt), `{"task_id":"`+id(n)+`","agent":"codex-cursor","status":"completed"}`)
+		at := now.Add(time.Duration(n) * time.Second)
+		c.do(os.Chtimes(c.path(taskFile(id(n), resultExt)), at, at))
+	}
+	write(logFile, log)
+	p := New(c.dir, Options{})
+	defer p.Close()
+	look := func(after time.Duration, hints ...string) (listed, logged bool) {
+		for _, task := range p.Observe(t.Context(), protocol.Look{Now: now.Add(after), Hints: hints}).Tasks {
+			if task.ID == id(0) {
+				return true, task.HasLogged("task_created")
+			}
+		}
+		return false, false
+	}
+	if listed, logged := look(10 * time.Minute); !listed || !logged {
+		t.Fatalf("at first: listed %t, logged %t", listed, logged)
+	}
+	if listed, _ := look(11 * time.Minute); listed {
+		t.Fatal("the oldest completed task is still listed")
+	}
+	write(taskFile(id(0), resultExt), `{"task_id":"`+id(0)+`","agent":"codex-cursor","status":"completed", "summary": "late"}`)
+	if listed, logged := look(12*time.Minute, Base+"/"+taskFile(id(0), resultExt)); !listed || !logged {
+		t.Errorf("after its result was written again: listed %t, logged %t", listed, logged)
 	}
 }

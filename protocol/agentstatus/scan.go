@@ -18,6 +18,7 @@ type settled struct {
 	set         kinds
 	seen        kinds // the files that the current scan has found so far
 	off         bool  // the task is not, or no longer, in taskTable.settled
+	logged      uint8 // the lifeEvents that the log has, a bit each
 	mtime, size int64
 }
 
@@ -130,16 +131,17 @@ func (t *taskTable) sort(found map[string]*settled) {
 			t.adopt(id)
 			continue
 		}
-		*s = settled{set: s.seen, mtime: st.MtimeNs, size: st.Size}
+		*s = settled{set: s.seen, logged: anyLifeEvent, mtime: st.MtimeNs, size: st.Size}
 		t.settled[id] = s
 	}
 }
 
-// unsettle removes a task from the settled tasks, if it is among them.
+// unsettle removes a task from the settled tasks, if it is among them, and restores what the log says about it.
 func (t *taskTable) unsettle(id string) {
 	if s := t.settled[id]; s != nil {
 		s.off = true
 		delete(t.settled, id)
+		t.log.restore(id, s.logged, t.Now)
 	}
 }
 
@@ -170,6 +172,8 @@ func (t *taskTable) revisit(id string) {
 			old.set = set
 			return
 		}
+		t.fresh(id) // nothing of it was read yet, and a file that was written in place does not change its folder
+		return
 	}
 	t.refresh(id)
 }
@@ -233,13 +237,12 @@ func (t *taskTable) settle(e *entry) {
 		st = e.result.Stamp
 	}
 	t.unsettle(e.id)
-	t.settled[e.id] = &settled{set: e.set(), mtime: st.MtimeNs, size: st.Size}
+	t.settled[e.id] = &settled{set: e.set(), logged: t.log.settle(e.id), mtime: st.MtimeNs, size: st.Size}
 	for _, f := range e.states() {
 		t.Patience.Clear(f.path)
 	}
 	t.attempts.forgetUnread(&e.record, nil)
 	delete(t.open, e.id)
-	delete(t.log.tasks, e.id)
 }
 
 // listing holds a folder's names in the order in which the last scan found them. A folder returns its names in much
