@@ -141,7 +141,7 @@ func submit(s *state, r Request, doc []byte) (file string, err error) {
 	}
 	// The line is in the name of the requesting agent, which may be long dead. logged_by marks it as steward's, so
 	// that a task submitted by hand is no sign of that agent's life.
-	_ = s.log.write(logLine{EventType: "task_created", TaskID: r.TaskID, Source: r.Source, Target: r.Target,
+	_ = s.log.write(logLine{EventType: eventCreated, TaskID: r.TaskID, Source: r.Source, Target: r.Target,
 		Message: folder.Line(fmt.Sprintf("%s asks %s to %s", r.Source, r.Target, r.Type), 500), Metadata: map[string]any{"logged_by": ourName}})
 	return file, nil
 }

@@ -158,6 +158,16 @@ func (e *entry) created() time.Time {
 	return r.Value.created.By(r.Stamp.ModTime())
 }
 
+// born is the earliest time that the request shows, as stated in it or as its file was last written. Unlike the time when it
+// appeared, no rename changes it.
+func (e *entry) born() time.Time {
+	written, stated := e.asked().Stamp.ModTime(), e.created()
+	if stated.IsZero() || written.Before(stated) {
+		return written
+	}
+	return stated
+}
+
 // present returns the result that lies in the task's place, whether or not it is the first result; nil if none does.
 func (e *entry) present() *doc[outcome] {
 	switch {

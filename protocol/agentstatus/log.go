@@ -15,6 +15,7 @@ import (
 
 // The event types that steward compares or writes in several places. Those of protocol 000 are escalation and handoff.
 const (
+	eventCreated  = "task_created"  // a task was requested
 	eventIncident = "escalation"    // steward reports an incident to the operator
 	eventHandoff  = "handoff"       // steward hands work on
 	eventReturned = "task_returned" // a claimed task was given back: it no longer counts as started
@@ -22,7 +23,7 @@ const (
 )
 
 // lifeEvents are the events that a task has once (protocol 000, Coordination Log Schema).
-var lifeEvents = [...]string{"task_created", "task_started", "task_completed", "task_failed"}
+var lifeEvents = [...]string{eventCreated, "task_started", "task_completed", "task_failed"}
 
 const anyLifeEvent = 1<<len(lifeEvents) - 1
 
@@ -202,6 +203,17 @@ func (l *logContent) names(task, event string) bool {
 	return t != nil && slices.Contains(t.events, event)
 }
 
+// eventsOf lists the events of a task that the log has, or may have before the part that was read.
+func (l *logContent) eventsOf(e *entry) (events []string) {
+	if t := l.tasks[e.id]; t != nil {
+		events = t.events
+	}
+	if !l.since.IsZero() && !e.born().After(l.since.Add(time.Second)) && !slices.Contains(events, eventCreated) {
+		events = append(slices.Clip(events), eventCreated)
+	}
+	return events
+}
+
 // sharedLog reads and appends to the coordination log. Each reading takes only the lines appended since the last one.
 type sharedLog struct {
 	*files
@@ -313,7 +325,10 @@ func logIfNew(s *state, c protocol.Change) error {
 			line.Timestamp = jsonfile.FormatTime(c.Until)
 		}
 		if e := s.tasks.open[c.Subject.ID]; e != nil {
-			if line.Target = e.asked().Value.Source; c.Event == "task_created" {
+			if slices.Contains(s.log.eventsOf(e), c.Event) {
+				return nil
+			}
+			if line.Target = e.asked().Value.Source; c.Event == eventCreated {
 				line.Source, line.Target = line.Target, c.Agent
 			}
 		}

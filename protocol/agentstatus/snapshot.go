@@ -150,9 +150,7 @@ func outcomeOf(s *state, e *entry, o *outcome, ref protocol.Ref) *protocol.Outco
 // request appeared counts.
 func addEvidence(s *state, e *entry, t *protocol.Task, agents map[string]*agentFacts) {
 	logged := s.log.tasks[e.id]
-	if logged != nil {
-		t.Logged = logged.events
-	}
+	t.Logged = s.log.eventsOf(e)
 	since := t.Appeared
 	current := e.progress.There && (!t.Visible || !e.progress.Stamp.ModTime().Before(since))
 	if current && e.progress.Good {
