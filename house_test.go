@@ -63,10 +63,10 @@ var floors = map[string]may{
 	".":               {},
 	"config":          {[]string{".", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
 	"status":          {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
-	"status/terminal": {[]string{"protocol", "join/task"}, []string{sysModule}},
+	"status/terminal": {[]string{"protocol"}, []string{sysModule}},
 	"status/console":  {[]string{"platform", "protocol", "status/terminal", "status/views"}, nil},
 	"status/views":    {[]string{"capacity", "escalate", "escalate/rules", "protocol", "status", "status/terminal", "supervisor"}, nil},
-	"join/...":        {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "join/run", "join/task"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
+	"join/...":        {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "status/terminal", "join/run", "join/task"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 
 	"join/exec": {[]string{"protocol", "protocol/agentstatus", "platform/proc", "join/keep", "status/terminal"}, []string{sysModule}},
 

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // Request asks for a lock.
@@ -163,7 +163,7 @@ func (l *Locks) grant(ctx context.Context, file string, lock *flockHandle, r Req
 	old, ceiling, err := l.folder.read(r.Name, file) // does not recreate a folder that was removed during the wait
 	if errors.Is(err, ErrDamaged) {
 		return nil, nil, fmt.Errorf("%w (steward lock break %s --project %s goes on above every number seen)", err,
-			task.Quote(r.Name), task.Quote(l.folder.dir))
+			terminal.ShellQuote(r.Name), terminal.ShellQuote(l.folder.dir))
 	}
 	if err != nil {
 		return nil, nil, err

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // A shell's exit codes for a command that did not run.
@@ -69,7 +69,7 @@ func (l *Locks) Run(ctx context.Context, r Request, c Program) (code int, err er
 	}
 	cmd, err := h.start(path, c)
 	if err != nil {
-		return 0, errors.Join(&StartError{codeOf(err), fmt.Errorf("run %s: %w", task.Quote(c.Argv[0]), err)}, h.Release(ctx))
+		return 0, errors.Join(&StartError{codeOf(err), fmt.Errorf("run %s: %w", terminal.ShellQuote(c.Argv[0]), err)}, h.Release(ctx))
 	}
 	h.recordChild(cmd.Process.Pid, c)
 	done := make(chan error, 1)
@@ -87,7 +87,7 @@ func find(name string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) || errors.Is(err, exec.ErrNotFound) {
 		err = errors.Unwrap(err)
 	}
-	return "", &StartError{codeOf(err), fmt.Errorf("run %s: %w", task.Quote(name), err)}
+	return "", &StartError{codeOf(err), fmt.Errorf("run %s: %w", terminal.ShellQuote(name), err)}
 }
 
 func codeOf(err error) int {
@@ -148,7 +148,7 @@ func (h *Held) maintain(ctx context.Context, cmd *exec.Cmd, done <-chan error, s
 				_ = cmd.Process.Signal(s)
 			}
 		case <-over.C:
-			c.Tell(fmt.Sprintf("the lock %s is held for longer than %s now; %s goes on", h.rec.Name, h.rec.ttl(), task.Quote(c.Argv[0])))
+			c.Tell(fmt.Sprintf("the lock %s is held for longer than %s now; %s goes on", h.rec.Name, h.rec.ttl(), terminal.ShellQuote(c.Argv[0])))
 		case <-look.C:
 			h.checkFile(ctx, c.Tell)
 		case <-settle.C:
@@ -185,7 +185,7 @@ func (h *Held) finish(ctx context.Context, c Program) error {
 	}
 	_, err := h.Renew(ctx)
 	c.Tell(fmt.Sprintf("%s has ended, but left %s behind: the lock %s stays until %s ended (or: steward lock break %s --end-holder)",
-		task.Quote(c.Argv[0]), processNames(left), h.rec.Name, theyHave(left), task.Quote(h.rec.Name)))
+		terminal.ShellQuote(c.Argv[0]), processNames(left), h.rec.Name, theyHave(left), terminal.ShellQuote(h.rec.Name)))
 	return errors.Join(err, h.lock.Leave())
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // Nothing says why there is no task to take. Of the held tasks it names the one that is due first, with the reason for
@@ -20,7 +21,7 @@ func Nothing(held []agentstatus.Detail, now time.Time) string {
 			first = d
 		}
 	}
-	text := "task " + Plain(first.ID) + ": " + Standing(first)
+	text := "task " + terminal.Clean(first.ID) + ": " + Standing(first)
 	if at := dueAt(first); !at.IsZero() {
 		text += ", due in " + Span(at.Sub(now))
 	}

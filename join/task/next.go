@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // ErrNeedsHuman: the action needs the user's decision.
@@ -38,7 +37,7 @@ func Next(d agentstatus.Detail, n int, approved bool) (agentstatus.NextAction, e
 	}
 	next := d.Result.Next[n-1]
 	if next.Human && !approved {
-		return next, fmt.Errorf("%w: %s", ErrNeedsHuman, short(Plain(next.Action)))
+		return next, fmt.Errorf("%w: %s", ErrNeedsHuman, short(terminal.Clean(next.Action)))
 	}
 	return next, nil
 }
@@ -74,18 +73,7 @@ func Line(id string, n int, next agentstatus.NextAction, project string) string 
 		words = append(words, "--approved")
 	}
 	for i, w := range words {
-		words[i] = Quote(w)
+		words[i] = terminal.ShellQuote(w)
 	}
 	return strings.Join(words, " ")
-}
-
-// Quote makes one word for a POSIX shell.
-func Quote(s string) string {
-	isPlain := func(r rune) bool {
-		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r)) || strings.ContainsRune("_-./:@%+=,", r)
-	}
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !isPlain(r) }) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -5,10 +5,9 @@ import (
 	"math"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // barCells is the bar's width; on a narrow terminal it shrinks in favour of the text.
@@ -20,7 +19,7 @@ func Bar(d agentstatus.Detail, since, now time.Time, width int) string {
 	head, rest := Standing(d), []string{"", "", Span(now.Sub(since))}
 	if p := d.Progress; p != nil && d.State == StateRunning {
 		head = fmt.Sprintf("%s %3.0f %%", gauge(p.Percent, min(barCells, width/4)), math.Floor(within(p.Percent)))
-		rest[0], rest[1] = steps(p), Plain(p.Step)
+		rest[0], rest[1] = steps(p), terminal.Clean(p.Step)
 		if left := p.Estimated.Sub(now); !p.Estimated.IsZero() && left > 0 {
 			rest = append(rest, "about "+Span(left)+" left")
 		}
@@ -31,7 +30,7 @@ func Bar(d agentstatus.Detail, since, now time.Time, width int) string {
 			line += "  " + part
 		}
 	}
-	return Fit(line, width)
+	return terminal.Fit(line, width)
 }
 
 func steps(p *agentstatus.TaskProgress) string {
@@ -54,61 +53,6 @@ func within(percent float64) float64 {
 		return 0
 	}
 	return min(max(percent, 0), 100)
-}
-
-// Plain returns untrusted text on one line, without characters that move the cursor, ring the bell, hide text or change
-// its reading order.
-func Plain(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.Is(unicode.Cf, r):
-			return -1
-		case r == utf8.RuneError, !unicode.IsPrint(r):
-			return '?'
-		}
-		return r
-	}, s)
-	return strings.Join(strings.Fields(s), " ")
-}
-
-// Fit truncates plain text to a number of terminal cells.
-func Fit(s string, width int) string {
-	if Cells(s) <= width {
-		return s
-	}
-	used := 0
-	for i, r := range s {
-		if used += runeCells(r); used > width-1 {
-			return strings.TrimRight(s[:i], " ") + "…"
-		}
-	}
-	return s
-}
-
-// Cells is the number of terminal cells that a text takes.
-func Cells(s string) int {
-	n := 0
-	for _, r := range s {
-		n += runeCells(r)
-	}
-	return n
-}
-
-// runeCells is the width of a rune: combining marks take no cell, East Asian scripts and pictographs take two.
-func runeCells(r rune) int {
-	switch {
-	case r < 0x300:
-		return 1
-	case unicode.In(r, unicode.Mn, unicode.Me):
-		return 0
-	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
-		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1faff,
-		r >= 0x20000 && r <= 0x3fffd:
-		return 2
-	}
-	return 1
 }
 
 // Span formats a duration for people: "42 s", "3 min 5 s", "2 h 10 min".

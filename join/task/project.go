@@ -13,6 +13,7 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // Project gives access to one project's tasks: a client for its files, and the daemon that supervises it, if any.
@@ -123,9 +124,9 @@ func troubleSeen(doc status.Document, project, name string) (text string, inErro
 		}
 		switch {
 		case g.State == protocol.AgentDead, g.State == protocol.AgentHung:
-			return fmt.Sprintf("%s is %s: %s", Plain(name), g.State, Plain(g.Why)), false
+			return fmt.Sprintf("%s is %s: %s", terminal.Clean(name), g.State, terminal.Clean(g.Why)), false
 		case g.Status == "error":
-			return join(Plain(name)+" says that it is in error", Plain(g.Error)), true
+			return join(terminal.Clean(name)+" says that it is in error", terminal.Clean(g.Error)), true
 		}
 		return "", false
 	}
@@ -141,14 +142,14 @@ func (p *Project) troubleInFiles(ctx context.Context, name string) (text string,
 	g, ok := snap.Agent(name)
 	switch {
 	case !ok || g.Beat.Mark == "":
-		return Plain(name) + " has never shown a heartbeat here", false
+		return terminal.Clean(name) + " has never shown a heartbeat here", false
 	case g.Status == "error":
-		return join(Plain(name)+" says that it is in error", Plain(g.Complaint)), true
+		return join(terminal.Clean(name)+" says that it is in error", terminal.Clean(g.Complaint)), true
 	case g.Idle:
 		return "", false
 	}
 	if silent := p.Now().Sub(g.Beat.Last()); silent > dead && !(g.Process.Proves() && p.MayLive(g.Process)) {
-		return fmt.Sprintf("%s has shown no heartbeat for %s", Plain(name), Span(silent)), false
+		return fmt.Sprintf("%s has shown no heartbeat for %s", terminal.Clean(name), Span(silent)), false
 	}
 	return "", false
 }

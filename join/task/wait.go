@@ -9,6 +9,7 @@ import (
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // The states of a task, as agentstatus names them.
@@ -27,7 +28,7 @@ var ErrLimit = errors.New("the wait is over; the task goes on")
 type BlockedError struct{ By agentstatus.Detail }
 
 func (e *BlockedError) Error() string {
-	return fmt.Sprintf("it comes after task %s, which is %s", Plain(e.By.ID), Standing(e.By))
+	return fmt.Sprintf("it comes after task %s, which is %s", terminal.Clean(e.By.ID), Standing(e.By))
 }
 
 // AgentError: the task's agent reports that it is in error, which ends the wait (protocol 000, Task Monitoring). The
@@ -253,7 +254,7 @@ func failedRuns(was, is agentstatus.Detail) (news []string) {
 		if k.Action == protocol.ActionDefer {
 			verb = "was put off: "
 		}
-		news = append(news, fmt.Sprintf("attempt %d %s%s", k.N, verb, Plain(k.Code)))
+		news = append(news, fmt.Sprintf("attempt %d %s%s", k.N, verb, terminal.Clean(k.Code)))
 	}
 	return news
 }
@@ -283,7 +284,7 @@ func progressed(was, is agentstatus.Detail) string {
 		return ""
 	}
 	text := fmt.Sprintf("%.0f %%", within(p.Percent))
-	for _, part := range []string{steps(p), Plain(p.Step)} {
+	for _, part := range []string{steps(p), terminal.Clean(p.Step)} {
 		if part != "" {
 			text += "  " + part
 		}
@@ -295,7 +296,7 @@ func progressed(was, is agentstatus.Detail) string {
 func Standing(d agentstatus.Detail) string {
 	who := "its agent"
 	if d.Request != nil && d.Request.Target != "" {
-		who = Plain(d.Request.Target)
+		who = terminal.Clean(d.Request.Target)
 	}
 	switch d.State {
 	case StateHeld:
@@ -312,12 +313,12 @@ func Standing(d agentstatus.Detail) string {
 }
 
 func held(d agentstatus.Detail) string {
-	why := Plain(d.HoldWhy)
+	why := terminal.Clean(d.HoldWhy)
 	switch {
 	case d.Hold != nil && d.Hold.Reason == protocol.HoldRetry:
 		return join("waits for its next attempt", why)
 	case d.Hold != nil && why == "":
-		why = Plain(d.Hold.Reason)
+		why = terminal.Clean(d.Hold.Reason)
 	}
 	return join("held", why)
 }
@@ -326,13 +327,13 @@ func running(d agentstatus.Detail, who string) string {
 	text := who + " works on it"
 	if k := d.Claim; k != nil {
 		if k.Agent != "" {
-			text = Plain(k.Agent) + " works on it"
+			text = terminal.Clean(k.Agent) + " works on it"
 		}
 		if k.Attempt > 1 {
 			text += fmt.Sprintf(", attempt %d", k.Attempt)
 		}
 		if d.Abandoned {
-			text = fmt.Sprintf("process %d of %s had it in hand and is gone; a running steward or the next worker sees to it", k.Worker.PID, Plain(k.Agent))
+			text = fmt.Sprintf("process %d of %s had it in hand and is gone; a running steward or the next worker sees to it", k.Worker.PID, terminal.Clean(k.Agent))
 		}
 	}
 	return text
@@ -342,15 +343,15 @@ func ended(d agentstatus.Detail) string {
 	switch {
 	case d.Cancelled && !Succeeded(d):
 		if d.CancelWhy != "" {
-			return "cancelled (" + Plain(d.CancelWhy) + ")"
+			return "cancelled (" + terminal.Clean(d.CancelWhy) + ")"
 		}
 		return "cancelled"
 	case d.Result == nil:
 		return "ended"
 	case d.Buried:
-		return Plain(d.Result.Status) + ", and given up"
+		return terminal.Clean(d.Result.Status) + ", and given up"
 	}
-	return Plain(d.Result.Status)
+	return terminal.Clean(d.Result.Status)
 }
 
 func join(head, tail string) string {

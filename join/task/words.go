@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // Summary describes a task's outcome in plain text lines: its agent's summary, artifacts, changed files, errors with
@@ -25,36 +26,36 @@ func Summary(d agentstatus.Detail, human, project string) []string {
 	if r.Seconds > 0 {
 		first += " after " + Span(time.Duration(min(r.Seconds, 1e9)*float64(time.Second)))
 	}
-	lines := []string{join(first, Plain(r.Body.Summary))}
+	lines := []string{join(first, terminal.Clean(r.Body.Summary))}
 	for _, name := range r.Body.Artifacts {
-		lines = append(lines, "  created   "+Plain(name))
+		lines = append(lines, "  created   "+terminal.Clean(name))
 	}
 	for _, name := range r.Body.Modified {
-		lines = append(lines, "  modified  "+Plain(name))
+		lines = append(lines, "  modified  "+terminal.Clean(name))
 	}
 	for _, e := range r.Errors {
 		lines = append(lines, "  "+Failure(e))
 	}
 	if d.Output != "" {
-		lines = append(lines, "  output    "+Plain(d.Output))
+		lines = append(lines, "  output    "+terminal.Clean(d.Output))
 	}
 	return append(lines, actions(d, human, project)...)
 }
 
 // Failure is one error of a result: severity, code, place and message.
 func Failure(e agentstatus.TaskError) string {
-	severity := Plain(e.Severity)
+	severity := terminal.Clean(e.Severity)
 	if severity == "" {
 		severity = "error"
 	}
-	text := fmt.Sprintf("%-8s  %s", severity, Plain(e.Code))
+	text := fmt.Sprintf("%-8s  %s", severity, terminal.Clean(e.Code))
 	if e.File != "" {
-		text += "  " + Plain(e.File)
+		text += "  " + terminal.Clean(e.File)
 		if e.Line > 0 {
 			text += ":" + strconv.Itoa(e.Line)
 		}
 	}
-	return join(text, Plain(e.Message))
+	return join(text, terminal.Clean(e.Message))
 }
 
 // actions lists the recommended next actions, each with the command that submits it.
@@ -63,12 +64,12 @@ func actions(d agentstatus.Detail, human, project string) []string {
 	for i, next := range d.Result.Next {
 		text := "next " + strconv.Itoa(i+1)
 		if next.Priority != "" {
-			text += " (" + Plain(next.Priority) + ")"
+			text += " (" + terminal.Clean(next.Priority) + ")"
 		}
 		if next.Human {
-			text += ", " + Plain(human) + " must decide"
+			text += ", " + terminal.Clean(human) + " must decide"
 		}
-		lines = append(lines, text+": "+Plain(next.Action), "  "+Line(d.ID, i+1, next, project))
+		lines = append(lines, text+": "+terminal.Clean(next.Action), "  "+Line(d.ID, i+1, next, project))
 	}
 	return lines
 }
@@ -84,7 +85,7 @@ func Facts(d agentstatus.Detail, now time.Time) []Fact {
 	f.claim(d.Claim, now)
 	if p := d.Progress; p != nil {
 		text := fmt.Sprintf("%.0f %%", within(p.Percent))
-		for _, part := range []string{steps(p), Plain(p.Step), ago(p.At, now)} {
+		for _, part := range []string{steps(p), terminal.Clean(p.Step), ago(p.At, now)} {
 			if part != "" {
 				text += ", " + part
 			}
@@ -94,7 +95,7 @@ func Facts(d agentstatus.Detail, now time.Time) []Fact {
 	if r := d.Result; r != nil {
 		f.result(r, now)
 	}
-	f.add("output", Plain(d.Output))
+	f.add("output", terminal.Clean(d.Output))
 	return f
 }
 
@@ -111,9 +112,9 @@ func (f *facts) request(r *agentstatus.Request) {
 		return
 	}
 	f.add("asks for", What(r))
-	f.add("directive", Plain(r.Context.Directive))
-	f.add("from", Plain(r.Source)+" to "+Plain(r.Target))
-	f.add("priority", Plain(r.Priority))
+	f.add("directive", terminal.Clean(r.Context.Directive))
+	f.add("from", terminal.Clean(r.Source)+" to "+terminal.Clean(r.Target))
+	f.add("priority", terminal.Clean(r.Priority))
 	if !r.Created.IsZero() {
 		f.add("created", stamp(r.Created))
 	}
@@ -129,7 +130,7 @@ func (f *facts) request(r *agentstatus.Request) {
 	for _, key := range slices.Sorted(maps.Keys(r.Payload.Parameters)) {
 		raw, err := json.Marshal(r.Payload.Parameters[key])
 		if err == nil {
-			f.add("  "+Plain(key), short(Plain(string(raw))))
+			f.add("  "+terminal.Clean(key), short(terminal.Clean(string(raw))))
 		}
 	}
 }
@@ -140,22 +141,22 @@ func What(r *agentstatus.Request) string {
 		s, _ := r.Payload.Parameters[key].(string)
 		return s
 	}
-	what := Plain(r.Type)
+	what := terminal.Clean(r.Type)
 	switch r.Type {
 	case Execute:
-		what += " " + Plain(text("script_path"))
+		what += " " + terminal.Clean(text("script_path"))
 		args, _ := r.Payload.Parameters["args"].([]any)
 		for _, a := range args {
 			if s, ok := a.(string); ok {
-				what += " " + Plain(Quote(s))
+				what += " " + terminal.Clean(terminal.ShellQuote(s))
 			}
 		}
 	case Research:
-		what = join(what, Plain(text("query")))
+		what = join(what, terminal.Clean(text("query")))
 	case Validate:
-		what += " " + Plain(text("validation_type"))
+		what += " " + terminal.Clean(text("validation_type"))
 	case Deploy:
-		what += " " + Plain(text("service_name")) + " to " + Plain(text("environment"))
+		what += " " + terminal.Clean(text("service_name")) + " to " + terminal.Clean(text("environment"))
 	}
 	if dry, _ := r.Payload.Parameters["dry_run"].(bool); dry {
 		what += " (dry run)"
@@ -165,9 +166,9 @@ func What(r *agentstatus.Request) string {
 
 func (f *facts) history(d agentstatus.Detail, now time.Time) {
 	for _, k := range d.Attempts {
-		text := fmt.Sprintf("%d: %s, then %s", k.N, Plain(k.Code), Plain(k.Action))
+		text := fmt.Sprintf("%d: %s, then %s", k.N, terminal.Clean(k.Code), terminal.Clean(k.Action))
 		if k.Rule != "" {
-			text += " by rule " + Plain(k.Rule)
+			text += " by rule " + terminal.Clean(k.Rule)
 		}
 		if !k.Due.IsZero() {
 			text += ", due " + stamp(k.Due)
@@ -178,7 +179,7 @@ func (f *facts) history(d agentstatus.Detail, now time.Time) {
 		f.add("attempt", text)
 	}
 	if d.State == StateHeld && d.Hold != nil {
-		text := join(Plain(d.Hold.Reason), Plain(d.HoldWhy))
+		text := join(terminal.Clean(d.Hold.Reason), terminal.Clean(d.HoldWhy))
 		if !d.Hold.Since.IsZero() {
 			text += ", since " + stamp(d.Hold.Since)
 		}
@@ -191,7 +192,7 @@ func (f *facts) history(d agentstatus.Detail, now time.Time) {
 		f.add("dead letter", "on record")
 	}
 	if d.Cancelled {
-		f.add("cancelled", cmp.Or(Plain(d.CancelWhy), "yes"))
+		f.add("cancelled", cmp.Or(terminal.Clean(d.CancelWhy), "yes"))
 	}
 }
 
@@ -199,7 +200,7 @@ func (f *facts) claim(k *agentstatus.Claim, now time.Time) {
 	if k == nil {
 		return
 	}
-	text := Plain(k.Agent) + fmt.Sprintf(", attempt %d", k.Attempt)
+	text := terminal.Clean(k.Agent) + fmt.Sprintf(", attempt %d", k.Attempt)
 	if k.Worker.Proves() {
 		text += fmt.Sprintf(", worker pid %d", k.Worker.PID)
 	}
@@ -213,14 +214,14 @@ func (f *facts) claim(k *agentstatus.Claim, now time.Time) {
 }
 
 func (f *facts) result(r *agentstatus.Result, now time.Time) {
-	text := Plain(r.Status) + " by " + Plain(r.Source)
+	text := terminal.Clean(r.Status) + " by " + terminal.Clean(r.Source)
 	if !r.Completed.IsZero() {
 		text += ", " + ago(r.Completed, now)
 	}
 	f.add("result", text)
 	for _, key := range slices.Sorted(maps.Keys(r.Body.Metrics)) {
 		if raw, err := json.Marshal(r.Body.Metrics[key]); err == nil {
-			f.add("  "+Plain(key), short(Plain(string(raw))))
+			f.add("  "+terminal.Clean(key), short(terminal.Clean(string(raw))))
 		}
 	}
 }
@@ -228,7 +229,7 @@ func (f *facts) result(r *agentstatus.Result, now time.Time) {
 func plainList(items []string) string {
 	all := make([]string, len(items))
 	for i, s := range items {
-		all[i] = Plain(s)
+		all[i] = terminal.Clean(s)
 	}
 	return strings.Join(all, ", ")
 }

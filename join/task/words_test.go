@@ -3,11 +3,9 @@ package task_test
 import (
 	"errors"
 	"math"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -43,37 +41,11 @@ func TestBar(t *testing.T) {
 	}
 }
 
-func TestFitNeverOverflows(t *testing.T) {
-	for _, s := range []string{"", "abc", strings.Repeat("x", 50), strings.Repeat("漢", 30), "e\u0301e\u0301e\u0301"} {
-		for width := 1; width < 60; width++ {
-			got := task.Fit(s, width)
-			wide := strings.Count(got, "漢") + utf8.RuneCountInString(got) - strings.Count(got, "\u0301")
-			if wide > width || !utf8.ValidString(got) {
-				t.Errorf("Fit(%q, %d) = %q takes %d cells", s, width, got, wide)
-			}
-		}
-	}
-}
-
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{-time.Second: "0 s", 42 * time.Second: "42 s", time.Minute: "1 min", 185 * time.Second: "3 min 5 s",
 		time.Hour: "1 h", 130 * time.Minute: "2 h 10 min", 59*time.Minute + 59600*time.Millisecond: "1 h"} {
 		if got := task.Span(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
-		}
-	}
-}
-
-// TestQuoteSurvivesAShell: a real shell must read a quoted word back unchanged.
-func TestQuoteSurvivesAShell(t *testing.T) {
-	sh, err := exec.LookPath("sh")
-	if err != nil {
-		t.Skip("no shell here")
-	}
-	for _, word := range []string{"", "plain", "a b", "it's", `"$HOME"`, "`id`", "$(id)", "a;b|c&d>e", "*", "~", "-n", "back\\slash", "new\nline", "#c", "!x", "ü"} {
-		out, err := exec.Command(sh, "-c", "printf %s "+task.Quote(word)).Output()
-		if err != nil || string(out) != word && word != "-n" {
-			t.Errorf("%q came back as %q (%v)", word, out, err)
 		}
 	}
 }

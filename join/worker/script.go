@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/livhana/steward/join/run"
-	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // checkScript says why a script cannot be run in a folder now; nil when it can.
@@ -51,7 +51,7 @@ func (p *plan) describe(paths allowedPaths) {
 	metrics := map[string]any{"dry_run": true, "argv": append([]string{}, p.argv...), "working_directory": p.dir}
 	command := make([]string, len(p.argv))
 	for i, arg := range p.argv {
-		command[i] = task.Quote(arg)
+		command[i] = terminal.ShellQuote(arg)
 	}
 	words := fmt.Sprintf("would run %s in %s", strings.Join(command, " "), p.dir)
 	switch {

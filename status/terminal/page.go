@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -158,8 +157,19 @@ func (p *Page) Row(indent string, row []Cell, widths []int) {
 	p.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
-// Fit cuts clean text to a number of screen cells.
-func Fit(s string, room int) string { return task.Fit(s, room) }
+// Fit truncates clean text to a number of terminal cells.
+func Fit(s string, width int) string {
+	if Cells(s) <= width {
+		return s
+	}
+	used := 0
+	for i, r := range s {
+		if used += runeCells(r); used > width-1 {
+			return strings.TrimRight(s[:i], " ") + "…"
+		}
+	}
+	return s
+}
 
 // FitWords is Fit that ends after a whole word, unless that would waste more than a third of the room.
 func FitWords(s string, room int) string {
@@ -176,8 +186,6 @@ func FitWords(s string, room int) string {
 	}
 	return cut
 }
-
-func Cells(s string) int { return task.Cells(s) }
 
 // Ago is a relative time: "12 s ago", "in 5 min"; "" for none.
 func (p *Page) Ago(t *time.Time) string {

@@ -7,12 +7,24 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"github.com/livhana/steward/join/task"
 )
 
-// Clean makes text from a file safe for a terminal.
-func Clean(s string) string { return task.Plain(s) }
+// Clean returns untrusted text on one line, without characters that move the cursor, ring the bell, hide text or change
+// its reading order.
+func Clean(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case unicode.Is(unicode.Cf, r):
+			return -1
+		case r == utf8.RuneError, !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, s)
+	return strings.Join(strings.Fields(s), " ")
+}
 
 // MaxWord is the maximum length of foreign text quoted in an error line, in screen cells.
 const MaxWord = 300
@@ -64,6 +76,30 @@ func ShellQuote(s string) string {
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// Cells is the number of terminal cells that a text takes.
+func Cells(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeCells(r)
+	}
+	return n
+}
+
+// runeCells is the width of a rune: combining marks take no cell, East Asian scripts and pictographs take two.
+func runeCells(r rune) int {
+	switch {
+	case r < 0x300:
+		return 1
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	case r >= 0x1100 && r <= 0x115f, r >= 0x2e80 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3, r >= 0xf900 && r <= 0xfaff,
+		r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6, r >= 0x1f300 && r <= 0x1faff,
+		r >= 0x20000 && r <= 0x3fffd:
+		return 2
+	}
+	return 1
 }
 
 // Guarded escapes characters that encoding/json leaves unescaped although terminals interpret them: DEL and the C1

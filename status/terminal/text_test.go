@@ -111,3 +111,15 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+func TestFitNeverOverflows(t *testing.T) {
+	for _, s := range []string{"", "abc", strings.Repeat("x", 50), strings.Repeat("漢", 30), "e\u0301e\u0301e\u0301"} {
+		for width := 1; width < 60; width++ {
+			got := terminal.Fit(s, width)
+			wide := strings.Count(got, "漢") + utf8.RuneCountInString(got) - strings.Count(got, "\u0301")
+			if wide > width || !utf8.ValidString(got) {
+				t.Errorf("Fit(%q, %d) = %q takes %d cells", s, width, got, wide)
+			}
+		}
+	}
+}
