@@ -55,17 +55,18 @@ var floors = map[string]may{
 	"capacity":              {ours: []string{"protocol"}},
 	"capacity/measure":      {[]string{"capacity", "platform/proc"}, []string{"github.com/shirou/gopsutil/v4", sysModule}},
 	"escalate/rules":        {ours: []string{"protocol"}},
-	"escalate":              {ours: []string{"protocol", "protocol/jsonfile", "escalate/rules"}},
+	"escalate":              {ours: []string{"protocol", "protocol/jsonfile", "escalate/rules", "status/words"}},
 
-	"supervisor/decide": {ours: []string{"protocol", "capacity", "heartbeat", "escalate/rules"}},
-	"supervisor":        {[]string{"protocol", "protocol/jsonfile", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{metricModule}},
+	"supervisor/decide": {ours: []string{"protocol", "capacity", "heartbeat", "escalate/rules", "status/words"}},
+	"supervisor":        {[]string{"protocol", "protocol/jsonfile", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide", "status/words"}, []string{metricModule}},
 
 	".":               {},
 	"config":          {[]string{".", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
-	"status":          {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol"}, []string{metricModule + "/prometheus/promhttp"}},
+	"status":          {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol", "status/words"}, []string{metricModule + "/prometheus/promhttp"}},
+	"status/words":    {ours: []string{"protocol", "capacity"}},
 	"status/terminal": {[]string{"protocol"}, []string{sysModule}},
 	"status/console":  {[]string{"platform", "protocol", "status/terminal", "status/views"}, nil},
-	"status/views":    {[]string{"capacity", "escalate", "escalate/rules", "protocol", "status", "status/terminal", "supervisor"}, nil},
+	"status/views":    {[]string{"capacity", "escalate", "escalate/rules", "protocol", "status", "status/terminal", "status/words", "supervisor"}, nil},
 	"join/...":        {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "status/terminal", "join/run", "join/task"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 
 	"join/exec": {[]string{"protocol", "protocol/agentstatus", "platform/proc", "join/keep", "status/terminal"}, []string{sysModule}},

@@ -76,7 +76,7 @@ func TestBeatsOfAnyClock(t *testing.T) {
 				a.Beat = p.beat(n, now)
 				for range 6 {
 					if look(); n > 0 && v.State != protocol.AgentAlive && v.State != protocol.AgentStarting || v.State == protocol.AgentDead {
-						t.Fatalf("beat %d: %s, %s", n, v.State, v.Why)
+						t.Fatalf("beat %d: %s, %s", n, v.State, said(v.Cause))
 					}
 					now = now.Add(lookEvery)
 				}
@@ -84,15 +84,15 @@ func TestBeatsOfAnyClock(t *testing.T) {
 					a.Registered, a.Recorded = now, "active" // steward records by its own clock that the agent was seen
 				}
 			}
-			if off := p.stated(epoch).Sub(epoch).Abs(); (off > 2*time.Minute) != (v.Clock != "") {
-				t.Errorf("its times are off by %v: %q", off, v.Clock)
+			if off := p.stated(epoch).Sub(epoch).Abs(); (off > 2*time.Minute) != (v.Clock != (protocol.Cause{})) {
+				t.Errorf("its times are off by %v: %q", off, said(v.Clock))
 			}
 			for range 14 { // until 100 s after the last beat
 				look()
 				now = now.Add(lookEvery)
 			}
 			if v.State != protocol.AgentDead {
-				t.Errorf("silent for over 90 s: %s, %s", v.State, v.Why)
+				t.Errorf("silent for over 90 s: %s, %s", v.State, said(v.Cause))
 			}
 		})
 	}
@@ -108,7 +108,7 @@ func TestBeatsBetweenSlowLooks(t *testing.T) {
 		a.Beat = p.beat(n, now)
 		var v Verdict
 		if v, m = Judge(Facts{Agent: a}, m, Clock{Now: now, LookEvery: lookEvery}, cfg.For("", "codex"), cfg); n > 0 && v.State != protocol.AgentAlive {
-			t.Errorf("beat %d: %s, %s", n, v.State, v.Why)
+			t.Errorf("beat %d: %s, %s", n, v.State, said(v.Cause))
 		}
 		now = now.Add(lookEvery)
 	}
@@ -136,16 +136,16 @@ func TestLocksOfAnyClock(t *testing.T) {
 					for now := first; ; now = now.Add(lookEvery) {
 						v, m = JudgeLock(l, nil, ProcessUnknown, m, Clock{Now: now, LookEvery: lookEvery, Watched: watched}, cfg)
 						if v.Release && now.Before(end.Add(-clockSlack)) {
-							t.Fatalf("released after %v of %v: %s", now.Sub(epoch), end.Sub(epoch), v.Why)
+							t.Fatalf("released after %v of %v: %s", now.Sub(epoch), end.Sub(epoch), said(v.Cause))
 						}
 						if v.Release {
 							if late := now.Sub(end); late > 13*time.Minute {
-								t.Errorf("released %v after its end: %s", late, v.Why)
+								t.Errorf("released %v after its end: %s", late, said(v.Cause))
 							}
 							break
 						}
 						if now.Sub(epoch) > 5*time.Hour {
-							t.Fatalf("never released: %s", v.Why)
+							t.Fatalf("never released: %s", said(v.Cause))
 						}
 						if form == "renewed" && now.Sub(epoch) == 20*time.Minute {
 							end = epoch.Add(20*time.Minute + length)
@@ -154,8 +154,8 @@ func TestLocksOfAnyClock(t *testing.T) {
 						if age := now.Sub(v.Acquired); watched && (age < -clockSlack || age > now.Sub(epoch)+clockSlack) {
 							t.Fatalf("acquired %v ago, %v after it was taken", age, now.Sub(epoch))
 						}
-						if off := p.stated(epoch).Sub(epoch).Abs(); watched && (off > 2*time.Minute) != (v.Clock != "") {
-							t.Fatalf("its times are off by %v: %q", off, v.Clock)
+						if off := p.stated(epoch).Sub(epoch).Abs(); watched && (off > 2*time.Minute) != (v.Clock != (protocol.Cause{})) {
+							t.Fatalf("its times are off by %v: %q", off, said(v.Clock))
 						}
 					}
 				})
@@ -183,8 +183,8 @@ func TestLocksWithoutStart(t *testing.T) {
 		if got := v.Expires.Sub(epoch); got != tc.want {
 			t.Errorf("%s: ends after %v, want %v", tc.name, got, tc.want)
 		}
-		if odd := tc.want == cfg.TTL; odd != strings.Contains(v.Clock, "steward's clock") {
-			t.Errorf("%s: %q", tc.name, v.Clock)
+		if odd := tc.want == cfg.TTL; odd != strings.Contains(said(v.Clock), "steward's clock") {
+			t.Errorf("%s: %q", tc.name, said(v.Clock))
 		}
 	}
 }

@@ -147,16 +147,3 @@ func (e *evidence) stillFor() time.Duration {
 
 // never is longer than any limit.
 const never = 100 * 365 * 24 * time.Hour
-
-// whyHung describes what has stopped moving.
-func (e *evidence) whyHung() string {
-	text := e.silence()
-	if !e.beatsForItself() && e.m.Mark != "" {
-		text = "steward keeps its heartbeat"
-	}
-	text += "; its process " + e.pid() + " lives, but its processor time, its processes and its files have stood still for " + span(e.m.Still)
-	if e.task > 0 {
-		text += ", longer than the " + span(e.task) + " of its task in flight"
-	}
-	return text
-}

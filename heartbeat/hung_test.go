@@ -78,7 +78,7 @@ func (s *stage) expectHanging(moved time.Duration) {
 	p := s.processes[42]
 	switch {
 	case s.elapsed-moved <= most:
-		s.t.Fatalf("hung, and it moved %v ago: %s", s.elapsed-moved, s.v.Why)
+		s.t.Fatalf("hung, and it moved %v ago: %s", s.elapsed-moved, said(s.v.Cause))
 	case s.agent.Held != "" || p.state != ProcessAlive:
 		s.t.Fatalf("hung, and held %q, its process %s", s.agent.Held, p.state)
 	case s.agent.Kept && s.task == 0:

@@ -40,10 +40,10 @@ type Clock struct {
 
 // Verdict is the judgement on an agent, with its evidence.
 type Verdict struct {
-	State  protocol.AgentState
-	Reason protocol.Reason
-	// Why states the evidence in one sentence. Since is when the State began.
-	Why   string
+	State protocol.AgentState
+	// Cause is the evidence.
+	protocol.Cause
+	// Since is when the State began.
 	Since time.Time
 	// Silent is the awake silence since the last beat, or since the registration when there is none.
 	Silent time.Duration
@@ -60,8 +60,8 @@ type Verdict struct {
 	Absence protocol.Absence
 	// Heard is when steward last heard of the agent, by steward's clock as far as it watched; zero if never.
 	Heard time.Time
-	// Clock describes an error in the times that the agent writes; "" if they are right or it cannot be known.
-	Clock string
+	// Clock describes an error in the times that the agent writes; zero if they are right or it cannot be known.
+	Clock protocol.Cause
 }
 
 // Judge returns the verdict on one agent and the Memory for the next scan. A second call for the same moment changes
@@ -86,16 +86,16 @@ func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memo
 		m.Still, m.Pace = 0, Pace{}
 	}
 	changed := state != m.State
-	if changed || ground != m.Ground || counts(state, ground) {
-		m.Why = e.why(state, ground, gap, beat)
+	if changed || ground != m.Ground || counts(state, ground) || m.Cause.Reason == "" {
+		m.Cause = e.cause(state, ground, gap, beat)
 	}
 	if changed {
 		m.Since = m.Looked
 	}
 	m.Seen = m.Seen || state == protocol.AgentAlive
-	m.State, m.Ground, m.Reason = state, ground, reason(state, ground)
+	m.State, m.Ground = state, ground
 	v := Verdict{
-		State: state, Reason: m.Reason, Why: m.Why, Since: m.Since, Silent: m.Silent, Changed: changed,
+		State: state, Cause: m.Cause, Since: m.Since, Silent: m.Silent, Changed: changed,
 		Proof: ground == groundGone, Absence: absence(ground, &f.Agent), Heard: m.Last, Clock: m.clock(&f.Agent),
 	}
 	if wait := e.lasts(state); wait > 0 {

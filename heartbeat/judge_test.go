@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 		f.Agent.Process = ours
 		v, m := Judge(f, Memory{}, Clock{Now: epoch, LookEvery: lookEvery}, document().For("", ""), document())
 		if v.State != tc.want {
-			t.Errorf("%s: got %s, %s", tc.name, v.State, v.Why)
+			t.Errorf("%s: got %s, %s", tc.name, v.State, said(v.Cause))
 		}
 		f.Process, f.Identity = ProcessAlive, ours
 		if v, _ = Judge(f, m, Clock{Now: epoch, LookEvery: lookEvery}, document().For("", ""), document()); v.State != tc.want {
@@ -88,7 +88,7 @@ func TestWholeSeconds(t *testing.T) {
 	f.Agent.Registered = epoch.Add(700 * time.Millisecond)
 	v, _ := Judge(f, Memory{}, Clock{Now: epoch.Add(time.Second), LookEvery: lookEvery}, document().For("", ""), document())
 	if v.State != protocol.AgentAlive {
-		t.Errorf("got %s, %s", v.State, v.Why)
+		t.Errorf("got %s, %s", v.State, said(v.Cause))
 	}
 }
 
@@ -134,7 +134,7 @@ func TestHostileTimes(t *testing.T) {
 		f.Agent.Beat.Touched, f.Agent.Beat.At, f.Agent.Registered = stamp, stamp, stamp
 		v, m := Judge(f, Memory{}, Clock{Now: time.Now(), LookEvery: lookEvery}, document().For("", ""), document())
 		if restored(t, m); v.State != protocol.AgentAlive {
-			t.Errorf("%v: got %s, %s", stamp.Unix(), v.State, v.Why)
+			t.Errorf("%v: got %s, %s", stamp.Unix(), v.State, said(v.Cause))
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestKeeperNotLookedForYet(t *testing.T) {
 		f := Facts{Agent: beating(1), Process: ProcessGone, Identity: ours, Keeper: tc.state}
 		f.Agent.Process, f.Agent.Keeper = ours, tc.keeper
 		if v, _ := Judge(f, Memory{}, Clock{Now: epoch, LookEvery: lookEvery}, document().For("", ""), document()); v.State != tc.want {
-			t.Errorf("keeper %+v %q: %s (%s), want %s", tc.keeper, tc.state, v.State, v.Why, tc.want)
+			t.Errorf("keeper %+v %q: %s (%s), want %s", tc.keeper, tc.state, v.State, said(v.Cause), tc.want)
 		}
 	}
 }

@@ -48,17 +48,16 @@ type LockMemory struct {
 
 // LockVerdict is the judgement on a lock.
 type LockVerdict struct {
-	State  protocol.LockState
-	Reason protocol.Reason
-	Why    string
+	State protocol.LockState
+	protocol.Cause
 	// Acquired is when the lock was taken, by steward's clock; zero if the lock does not state it.
 	Acquired time.Time
 	// Expires is the end stated in the lock, or the end derived from the TTL; zero for a kernel lock.
 	Expires time.Time
 	// Changed: the State differs from the one at the last scan. A lock that is newly taken does not count as a change.
 	Changed bool
-	// Clock describes an error in the times of the lock; "" if they are right or it cannot be known.
-	Clock string
+	// Clock describes an error in the times of the lock; zero if they are right or it cannot be known.
+	Clock protocol.Cause
 	// Release: every condition for its release holds.
 	Release bool
 	// Deadline is when the State may change if nothing happens; zero means never.
@@ -79,40 +78,41 @@ func JudgeLock(l protocol.Lock, holder *Verdict, process ProcessState, m LockMem
 		v.Acquired = wall(l.Acquired).Add(m.Shift)
 	}
 	if m.Off {
-		v.Clock = m.clock(l)
+		v.Clock = clockCause(protocol.PhraseLockClock, -m.Shift, l.Zoneless, l.Holder)
 	}
 	return v, m
 }
 
 func judgeLock(l protocol.Lock, holder *Verdict, process ProcessState, m LockMemory, c Clock, cfg LockConfig) LockVerdict {
+	v := LockVerdict{State: protocol.LockHeld, Cause: protocol.Cause{Reason: protocol.ReasonSeen, Facts: protocol.Facts{Agent: l.Holder, PID: l.Process.PID}}}
 	if l.Kernel {
-		return LockVerdict{State: protocol.LockHeld, Reason: protocol.ReasonSeen, Why: "the kernel holds it for a living process"}
+		v.Phrase = protocol.PhraseLockKernel
+		return v
 	}
-	v := LockVerdict{State: protocol.LockHeld, Reason: protocol.ReasonSeen, Expires: expiry(l, m, cfg)}
-	now := m.Looked
-	expired := !now.Before(v.Expires)
+	v.Expires = expiry(l, m, cfg)
+	v.Facts.Until = v.Expires
+	over := m.Looked.Sub(v.Expires)
+	if over >= 0 {
+		v.Facts.For = over
+	}
 	switch {
 	case l.Process.Proves() && process == ProcessGone:
-		v.Reason, v.Why = protocol.ReasonGone, fmt.Sprintf("process %d, which held it for %s, is proved to be gone", l.Process.PID, l.Holder)
+		v.Reason, v.Phrase = protocol.ReasonGone, protocol.PhraseLockGone
 		v.stale(m, c, 0)
-	case l.Process.Proves() && expired:
-		v.State, v.Reason = protocol.LockOverdue, protocol.ReasonExpired
-		v.Why = fmt.Sprintf("over its time for %s, and process %d, which holds it for %s, still runs", span(now.Sub(v.Expires)), l.Process.PID, l.Holder)
+	case l.Process.Proves() && over >= 0:
+		v.State, v.Reason, v.Phrase = protocol.LockOverdue, protocol.ReasonExpired, protocol.PhraseLockOverdue
 	case l.Process.Proves():
-		v.Why = fmt.Sprintf("process %d holds it for %s", l.Process.PID, l.Holder)
-		v.Deadline = v.Expires
+		v.Phrase, v.Deadline = protocol.PhraseLockProcess, v.Expires
 	case holder != nil && holder.Proof:
-		v.Reason, v.Why = protocol.ReasonGone, l.Holder+" is proved to be gone"
+		v.Reason, v.Phrase = protocol.ReasonGone, protocol.PhraseLockAgentGone
 		v.stale(m, c, 0)
-	case !expired:
-		v.Why = "held by " + l.Holder + " until " + v.Expires.Format("15:04:05 UTC")
-		v.Deadline = v.Expires
+	case over < 0:
+		v.Phrase, v.Deadline = protocol.PhraseLockHeld, v.Expires
 	case lives(holder):
-		v.State, v.Reason = protocol.LockOverdue, protocol.ReasonExpired
-		v.Why = fmt.Sprintf("over its time for %s, and its holder %s is %s", span(now.Sub(v.Expires)), l.Holder, holder.State)
+		v.State, v.Reason, v.Phrase = protocol.LockOverdue, protocol.ReasonExpired, protocol.PhraseLockLives
+		v.Facts.Name = string(holder.State)
 	default:
-		v.Reason = protocol.ReasonExpired
-		v.Why = fmt.Sprintf("over its time for %s, and %s shows no sign of life", span(now.Sub(v.Expires)), l.Holder)
+		v.Reason, v.Phrase = protocol.ReasonExpired, protocol.PhraseLockSilent
 		v.stale(m, c, cfg.Watch)
 	}
 	return v
@@ -127,7 +127,7 @@ func (v *LockVerdict) stale(m LockMemory, c Clock, watch time.Duration) {
 	}
 	if due.After(m.Looked) {
 		v.State, v.Deadline = protocol.LockOverdue, due
-		v.Why += "; released unless that changes"
+		v.Facts.Base, v.Phrase = v.Phrase, protocol.PhraseLockDue
 		return
 	}
 	v.Release = true
@@ -225,17 +225,4 @@ func shift(l protocol.Lock, now time.Time, watched bool, cfg LockConfig) (d time
 		return 0, false // expired by any clock
 	}
 	return d, watched || d < 0
-}
-
-// clock describes how far the times of the lock are off.
-func (m *LockMemory) clock(l protocol.Lock) string {
-	way := "behind"
-	if m.Shift < 0 {
-		way = "ahead"
-	}
-	text := "the lock of " + l.Holder + " states times " + span(m.Shift.Abs().Round(time.Minute)) + " " + way + " of steward's clock"
-	if l.Zoneless {
-		text += ", without a time zone"
-	}
-	return text + "; it has its full length from when steward saw it"
 }

@@ -58,7 +58,7 @@ func TestLocks(t *testing.T) {
 			tc.lock.Ref.Sum = "s"
 			clock := Clock{Now: start, LookEvery: 5 * time.Second, ResumeUntil: start.Add(tc.resume)}
 			v, m := JudgeLock(tc.lock, tc.holder, tc.process, LockMemory{}, clock, cfg)
-			if v.State != tc.first || v.Why == "" {
+			if v.State != tc.first || said(v.Cause) == "" {
 				t.Errorf("at first sight %+v, want %s", v, tc.first)
 			}
 			for range 8 {
@@ -121,14 +121,14 @@ func TestPresence(t *testing.T) {
 	}
 	a := protocol.Agent{Name: "w", Presence: protocol.PresenceHere, Evidence: "its session 7 lives"}
 	v, m := look(a, Memory{}, 0)
-	if v.State != protocol.AgentAlive || v.Why != a.Evidence {
+	if v.State != protocol.AgentAlive || said(v.Cause) != a.Evidence {
 		t.Errorf("here: %+v", v)
 	}
 	if v, m = look(a, m, time.Hour); v.State != protocol.AgentAlive {
 		t.Errorf("here, silent for an hour: %+v", v)
 	}
 	a.Presence, a.Evidence = protocol.PresenceGone, "nobody of its session 7 lives"
-	if v, m = look(a, m, time.Hour+time.Second); v.State != protocol.AgentDead || !v.Proof || v.Why != a.Evidence {
+	if v, m = look(a, m, time.Hour+time.Second); v.State != protocol.AgentDead || !v.Proof || said(v.Cause) != a.Evidence {
 		t.Errorf("gone: %+v", v)
 	}
 
@@ -142,7 +142,7 @@ func TestPresence(t *testing.T) {
 	if v.State != protocol.AgentAlive {
 		t.Errorf("idle, active just now: %+v", v)
 	}
-	if v, m = look(b, m, 3*time.Hour); v.State != protocol.AgentUnknown || !strings.HasPrefix(v.Why, "idle") || !v.Deadline.IsZero() {
+	if v, m = look(b, m, 3*time.Hour); v.State != protocol.AgentUnknown || !strings.HasPrefix(said(v.Cause), "idle") || !v.Deadline.IsZero() {
 		t.Errorf("idle for hours: %+v", v)
 	}
 	b.Idle = false // its orchestrator came back, with the old timestamp

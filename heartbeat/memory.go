@@ -58,12 +58,11 @@ type Memory struct {
 	Void  protocol.Identity `json:"void,omitzero"`
 	Spent int               `json:"spent,omitempty"`
 
-	// State, Since, Reason and Why are the last verdict; Ground is the kind of evidence behind it.
+	// State, Since and Cause are the last verdict; Ground is the kind of evidence behind it.
 	State  protocol.AgentState `json:"state,omitempty"`
 	Since  time.Time           `json:"since,omitzero"`
-	Reason protocol.Reason     `json:"reason,omitempty"`
+	Cause  protocol.Cause      `json:"cause,omitzero"`
 	Ground string              `json:"ground,omitempty"`
-	Why    string              `json:"why,omitempty"`
 
 	// Names: the agent was seen naming tasks, or takes them by claims, so no task is presumed to be in progress with
 	// it. Tasks are the tasks that it named last. Dropped are tasks that it named once and omitted at a later beat (the
@@ -163,7 +162,7 @@ func (m *Memory) Same(o *Memory) bool {
 		m.Registered == o.Registered && m.Boots == o.Boots && m.Seen == o.Seen && m.Off == o.Off && m.Signs == o.Signs && m.Signed == o.Signed && m.SignSilent == o.SignSilent &&
 		m.Still == o.Still && m.Pace == o.Pace && m.Candidate == o.Candidate && m.Through == o.Through && m.Proven == o.Proven &&
 		m.Process == o.Process && m.Void == o.Void && m.Spent == o.Spent && m.State == o.State && m.Since == o.Since &&
-		m.Reason == o.Reason && m.Ground == o.Ground && m.Why == o.Why && m.Names == o.Names &&
+		m.Cause == o.Cause && m.Ground == o.Ground && m.Names == o.Names &&
 		slices.Equal(m.Tasks, o.Tasks) && slices.Equal(m.Dropped, o.Dropped) &&
 		m.Beats == o.Beats && m.LastGap == o.LastGap && m.LongestGap == o.LongestGap
 }

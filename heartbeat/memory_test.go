@@ -28,6 +28,8 @@ func TestSameSeesEveryField(t *testing.T) {
 			f.Set(reflect.ValueOf([]string{"x"}))
 		case f.Kind() == reflect.Struct && f.Field(0).CanInt():
 			f.Field(0).SetInt(1)
+		case f.Kind() == reflect.Struct && f.Field(0).Kind() == reflect.String:
+			f.Field(0).SetString("x")
 		case f.Kind() == reflect.Struct:
 			f.Field(0).SetBool(true)
 		}

@@ -71,7 +71,7 @@ func (m *Memory) trust(id protocol.Identity) {
 	m.Proven, m.Process = id, ProcessUnknown
 	m.Candidate, m.Through = protocol.Identity{}, 0
 	m.Still, m.Pace = 0, Pace{}
-	m.Ground = "" // rebuild Why: it names the old process
+	m.Ground = "" // rebuild the Cause: it names the old process
 }
 
 // earn tracks the process behind a claimed pid until it counts as evidence. If it exits earlier, only the evidence

@@ -101,7 +101,7 @@ func (l *life) expectProof(before Memory) {
 		return
 	}
 	if lives {
-		l.t.Fatalf("dead, but its recorded process lives: %s", l.v.Why)
+		l.t.Fatalf("dead, but its recorded process lives: %s", said(l.v.Cause))
 	}
 	if l.v.Proof && !recorded && before.Proven != l.m.Proven {
 		l.t.Fatalf("proof by a process that was not proven before: %+v", l.m.Proven)
@@ -112,10 +112,10 @@ func (l *life) expectProof(before Memory) {
 func (l *life) expectRevived(before Memory) {
 	news := l.v.Proof && before.Process != ProcessGone || l.v.Proof && before.Proven != l.m.Proven
 	if l.v.State == protocol.AgentDead && !news {
-		l.t.Fatalf("it beats and is dead: %s", l.v.Why)
+		l.t.Fatalf("it beats and is dead: %s", said(l.v.Cause))
 	}
 	if l.v.State == protocol.AgentUnknown || l.v.State == protocol.AgentLate {
-		l.t.Fatalf("it beats and is %s: %s", l.v.State, l.v.Why)
+		l.t.Fatalf("it beats and is %s: %s", l.v.State, said(l.v.Cause))
 	}
 }
 
@@ -134,7 +134,7 @@ func (l *life) expectDeadline() {
 		l.look()
 		due := l.now().Equal(deadline)
 		if due == (l.v.State == state) {
-			l.t.Fatalf("%s at %v with deadline %v: %s, %s", state, l.now(), deadline, l.v.State, l.v.Why)
+			l.t.Fatalf("%s at %v with deadline %v: %s, %s", state, l.now(), deadline, l.v.State, said(l.v.Cause))
 		}
 		if due {
 			return

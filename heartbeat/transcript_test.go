@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
@@ -113,7 +114,7 @@ func (s *stage) play(script string) {
 				looked = true
 			}
 			if err := s.event(event); err != nil {
-				s.t.Fatalf("line %d: at %s %s: %v\n  state %s, %s", n+1, at, event, err, s.v.State, s.v.Why)
+				s.t.Fatalf("line %d: at %s %s: %v\n  state %s, %s", n+1, at, event, err, s.v.State, said(s.v.Cause))
 			}
 		}
 		if !looked {
@@ -209,6 +210,9 @@ func restored(t failer, m Memory) Memory {
 	}
 	return back
 }
+
+// said is the sentence of a cause.
+func said(c protocol.Cause) string { return words.Sentence(c, time.Time{}) }
 
 func parseClock(text string) (time.Duration, error) {
 	var total time.Duration
@@ -405,8 +409,8 @@ func (s *stage) expect(what string) error {
 		if string(s.v.State) != state {
 			return fmt.Errorf("got %s", s.v.State)
 		}
-		if !strings.Contains(s.v.Why, why) {
-			return fmt.Errorf("got because %s", s.v.Why)
+		if !strings.Contains(said(s.v.Cause), why) {
+			return fmt.Errorf("got because %s", said(s.v.Cause))
 		}
 		want = ""
 	}

@@ -1,7 +1,6 @@
 package heartbeat
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,8 +32,8 @@ const (
 	groundAbsent  = "absent"  // registered, but never came up
 )
 
-// counts reports whether the sentence becomes outdated while State and ground stay the same, because it contains
-// durations or quotes.
+// counts reports whether the Cause becomes outdated while State and ground stay the same, because it has durations or
+// quotes.
 func counts(state protocol.AgentState, ground string) bool {
 	switch state {
 	case protocol.AgentLate, protocol.AgentStarting, protocol.AgentHung:
@@ -61,80 +60,135 @@ func reason(state protocol.AgentState, ground string) protocol.Reason {
 	return protocol.ReasonSilent
 }
 
-// why states the evidence in one sentence. It is built when the State changes, and later only if it contains durations.
-func (e *evidence) why(state protocol.AgentState, ground string, gap time.Duration, beat bool) string {
+// cause returns the evidence for a State. It is built when the State changes, and later only if its sentence has durations.
+func (e *evidence) cause(state protocol.AgentState, ground string, gap time.Duration, beat bool) protocol.Cause {
+	m, a := e.m, e.a
+	c := protocol.Cause{Reason: reason(state, ground), Facts: protocol.Facts{PID: m.Proven.PID}}
+	f := &c.Facts
+	// but adds to the sentence about the silence.
+	but := func(p protocol.Phrase) protocol.Cause {
+		c.Phrase = p
+		f.Base = e.silence(f)
+		return c
+	}
 	switch ground {
-	case groundHeld, groundStopped, groundSaid:
-		return e.whyPaused(ground)
+	case groundHeld:
+		c.Phrase, f.Text, f.PID = protocol.PhraseHeldByUser, a.Held, e.gonePID()
+	case groundStopped:
+		c.Phrase = protocol.PhraseStopped
+	case groundSaid:
+		c.Phrase, f.PID = protocol.PhraseSaysPaused, e.gonePID()
 	case groundPresent:
-		return e.a.Evidence
+		c.Phrase, f.Text = protocol.PhraseQuote, a.Evidence
 	case groundIdle:
-		if e.a.Left != "" {
-			return "stopped: " + e.a.Left
-		}
-		return "idle: nothing is expected of it"
+		c.Phrase, f.Text = protocol.PhraseIdle, a.Left
 	case groundKept:
-		return "its process " + e.pid() + " ended; who started it says what follows"
+		c.Phrase = protocol.PhraseKept
 	case groundGone:
-		if e.a.Presence == protocol.PresenceGone {
-			return e.a.Evidence
+		switch {
+		case a.Presence == protocol.PresenceGone:
+			c.Phrase, f.Text = protocol.PhraseQuote, a.Evidence
+		case a.Ending != "":
+			c.Phrase, f.Text = protocol.PhraseOver, a.Ending
+		default:
+			c.Phrase, f.Base = protocol.PhraseGone, protocol.PhraseLastBeat
+			e.aged(f)
 		}
-		if e.a.Ending != "" {
-			return "its process " + e.pid() + " is over: " + e.a.Ending
-		}
-		return "its process " + e.pid() + " is gone, " + e.lastBeat()
-	case groundAwaited:
-		return e.silence()
 	case groundBeats:
-		return e.whyBeats(gap, beat)
+		c.Phrase, f.For = e.beats(beat), gap
 	case groundActive:
-		return "no recent heartbeat, but its process " + e.pid() + " lives and its files move"
+		c.Phrase = protocol.PhraseActive
 	case groundProcess:
 		if state == protocol.AgentAlive && e.announced() { // no duration in this sentence: it stands for days
-			return "its process " + e.pid() + " lives; no heartbeat of its own yet"
+			c.Phrase = protocol.PhraseLivesUnbeaten
+			return c
 		}
-		return e.silence() + ", but its process " + e.pid() + " lives"
+		return but(protocol.PhraseLives)
 	case groundFiles:
-		return e.silence() + ", but its files moved " + span(e.m.SignSilent) + " ago"
+		f.Still = m.SignSilent
+		return but(protocol.PhraseFilesMoved)
 	case groundResumed:
-		return e.silence() + ", but the machine has just woken"
+		return but(protocol.PhraseResumed)
 	case groundDoubted:
-		return e.silence() + ", but many fell silent at once while steward itself had trouble to look"
+		return but(protocol.PhraseDoubted)
 	case groundStill:
-		return e.whyHung()
-	case groundLeft:
-		return "stopped: its own file says " + strings.ToLower(e.a.Status)
-	case groundBefore:
-		return "gone: " + e.heard() + ", and steward never saw it alive"
-	case groundAbsent:
-		return e.whyAbsent()
-	case groundNever:
-		if e.a.Recorded == "" {
-			return "no heartbeat, and never registered"
+		f.Still, f.Limit = m.Still, e.task
+		c = but(protocol.PhraseHung)
+		if !e.beatsForItself() && m.Mark != "" {
+			c.Facts.Base = protocol.PhraseStewardBeats
 		}
-		return "registered by another program, never seen live"
+	case groundLeft:
+		c.Phrase, f.Text = protocol.PhraseLeft, strings.ToLower(a.Status)
+	case groundBefore:
+		c.Phrase, f.Base = protocol.PhraseNeverSeen, protocol.PhraseLastBeat
+		e.aged(f)
+		if m.Registered.After(m.Last) {
+			f.Base, f.Age = protocol.PhraseRegistered, e.now.Sub(m.Registered)
+		}
+	case groundAbsent: // the time of the registration and not its age: the sentence stands for days
+		c.Phrase, f.At = protocol.PhraseAbsent, m.Registered
+	case groundNever:
+		c.Phrase = protocol.PhraseOnlyRecorded
+		if a.Recorded == "" {
+			c.Phrase = protocol.PhraseNoBeatAtAll
+		}
+	default:
+		if state == protocol.AgentDead {
+			return but(protocol.PhraseDead)
+		}
+		c.Phrase = e.silence(f)
 	}
-	if state == protocol.AgentDead {
-		return e.silence() + ", no live process, no progress"
-	}
-	return e.silence()
+	return c
 }
 
-// heard describes when the agent was last heard of.
-func (e *evidence) heard() string {
-	if e.m.Registered.After(e.m.Last) {
-		return "registered " + span(e.now.Sub(e.m.Registered)) + " ago"
+// gonePID is the process of the agent if it is gone; 0 if it is not.
+func (e *evidence) gonePID() int {
+	if e.m.Process != ProcessGone {
+		return 0
 	}
-	return e.lastBeat()
+	return e.m.Proven.PID
 }
 
-// whyAbsent states the time of the registration and not its age, because the sentence stands for days.
-func (e *evidence) whyAbsent() string {
-	text := "absent: it was registered"
-	if !e.m.Registered.IsZero() {
-		text += " at " + e.m.Registered.Format("2006-01-02 15:04:05 UTC")
+// aged fills in the age of the last beat.
+func (e *evidence) aged(f *protocol.Facts) {
+	if f.At = e.m.Last; !f.At.IsZero() {
+		f.Age = e.now.Sub(f.At)
 	}
-	return text + ", and no heartbeat and no process of it came since"
+}
+
+func (e *evidence) beats(beat bool) protocol.Phrase {
+	switch {
+	case e.a.Beat.Kept && e.m.Process == ProcessAlive:
+		return protocol.PhraseKeptBeat
+	case beat && (e.m.State == protocol.AgentDead || e.m.State == protocol.AgentLate || e.m.State == protocol.AgentHung):
+		return protocol.PhraseBeatsAgain
+	case beat:
+		return "" // its Reason says so
+	}
+	return protocol.PhraseRecent
+}
+
+// silence returns what is missing, and fills in for how long.
+func (e *evidence) silence(f *protocol.Facts) protocol.Phrase {
+	m := e.m
+	f.For = m.Silent
+	switch {
+	case m.Old && m.Mark == "" && !m.Registered.IsZero():
+		f.Age = e.now.Sub(m.Registered)
+		return protocol.PhraseRegisteredWatched
+	case m.Old:
+		e.aged(f)
+		return protocol.PhraseWatched
+	case m.Mark == "" && !e.announced():
+		return protocol.PhraseKeepsNone
+	case m.Mark == "":
+		return protocol.PhraseFirstAwaited
+	case m.Stale && (e.a.Beat.Booted || e.a.Beat.Fresh):
+		return protocol.PhraseBooted
+	case m.Stale:
+		return protocol.PhraseRegisteredAgain
+	}
+	return protocol.PhraseSilent
 }
 
 // absence returns why an agent is silent although nothing is wrong.
@@ -156,87 +210,25 @@ func absence(ground string, a *protocol.Agent) protocol.Absence {
 	return ""
 }
 
-// clock describes how far the agent's times are off. The figure is rounded so that it does not change with every beat.
-func (m *Memory) clock(a *protocol.Agent) string {
+// clock says how far the agent's times are off; the zero Cause if they are right. The figure is rounded so that it does not
+// change with every beat.
+func (m *Memory) clock(a *protocol.Agent) protocol.Cause {
 	if m.Off == 0 || a.Beat.Mark != m.Mark {
-		return ""
+		return protocol.Cause{}
 	}
-	way := "behind"
-	if m.Off > 0 {
-		way = "ahead"
-	}
-	text := "its heartbeats state times " + span(m.Off.Abs().Round(time.Minute)) + " " + way + " of steward's clock"
-	if a.Beat.Zoneless {
-		text += ", without a time zone"
-	}
-	return text + "; steward counts from when it sees them"
+	return clockCause(protocol.PhraseClock, m.Off, a.Beat.Zoneless, "")
 }
 
-func (e *evidence) whyPaused(ground string) string {
-	text := "its heartbeat says paused"
-	switch ground {
-	case groundHeld:
-		text = "held by you: " + e.a.Held
-	case groundStopped:
-		text = "its process " + e.pid() + " is stopped"
+// clockCause describes times that are ahead of steward's clock, or behind it.
+func clockCause(p protocol.Phrase, ahead time.Duration, zoneless bool, holder string) protocol.Cause {
+	c := protocol.Cause{Reason: protocol.ReasonSeen, Phrase: p, Facts: protocol.Facts{Agent: holder}}
+	if ahead = ahead.Round(time.Minute); ahead > 0 {
+		c.Facts.For = ahead
+	} else {
+		c.Facts.Age = -ahead
 	}
-	if e.m.Process == ProcessGone {
-		text += ", and its process " + e.pid() + " is gone"
+	if zoneless {
+		c.Facts.Count = 1
 	}
-	return text
-}
-
-func (e *evidence) whyBeats(gap time.Duration, beat bool) string {
-	switch {
-	case e.a.Beat.Kept && e.m.Process == ProcessAlive:
-		return "its process " + e.pid() + " lives; steward keeps its heartbeat"
-	case beat && (e.m.State == protocol.AgentDead || e.m.State == protocol.AgentLate || e.m.State == protocol.AgentHung):
-		return "it beats again after " + span(gap) + " of silence"
-	case beat:
-		return "it beats"
-	}
-	return "its heartbeat is recent"
-}
-
-// silence describes what is missing, and for how long steward has been watching.
-func (e *evidence) silence() string {
-	m, d := e.m, span(e.m.Silent)
-	switch {
-	case m.Old && m.Mark == "" && !m.Registered.IsZero():
-		return "registered " + span(e.now.Sub(m.Registered)) + " ago without a heartbeat, watched for " + d
-	case m.Old:
-		return e.lastBeat() + ", watched for " + d
-	case m.Mark == "" && !e.announced():
-		return "it keeps no heartbeat"
-	case m.Mark == "":
-		return "registered, no heartbeat yet for " + d + " awake"
-	case m.Stale && (e.a.Beat.Booted || e.a.Beat.Fresh):
-		return "booted, no heartbeat of its own yet for " + d + " awake"
-	case m.Stale:
-		return "registered again, no heartbeat since for " + d + " awake"
-	}
-	return "no heartbeat for " + d + " awake"
-}
-
-func (e *evidence) lastBeat() string {
-	if e.m.Last.IsZero() {
-		return "no beat seen"
-	}
-	return "last beat " + span(e.now.Sub(e.m.Last)) + " ago"
-}
-
-func (e *evidence) pid() string { return strconv.Itoa(e.m.Proven.PID) }
-
-// span formats a duration in the one unit that people would use: "92 s", "7 min", "3 h", "3 d".
-func span(d time.Duration) string {
-	d = max(0, d)
-	switch {
-	case d < 2*time.Minute:
-		return strconv.Itoa(int(d/time.Second)) + " s"
-	case d < 2*time.Hour:
-		return strconv.Itoa(int(d/time.Minute)) + " min"
-	case d < 48*time.Hour:
-		return strconv.Itoa(int(d/time.Hour)) + " h"
-	}
-	return strconv.Itoa(int(d/(24*time.Hour))) + " d"
+	return c
 }

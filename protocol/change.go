@@ -27,7 +27,7 @@ const (
 )
 
 // Reason is why a Change is made, or why a task or an agent is in its state: a closed set used by log, metrics,
-// journal, lists and explain. See docs/decisions.md, "Sentences stand beside the rules".
+// journal, lists and explain. See docs/decisions.md, "Policies return causes, not sentences".
 type Reason string
 
 // The reasons.

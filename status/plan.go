@@ -5,6 +5,7 @@ import (
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -42,7 +43,7 @@ func PlanOf(v decide.View, p decide.Plan) Plan {
 		for j := range s.Agents {
 			subject := s.Subject(protocol.KindAgent, s.Agents[j].Name)
 			verdict := p.Agents.Of(subject)
-			out.Verdicts = append(out.Verdicts, verdictOf(subject, string(verdict.State), verdict.Why, verdict.Deadline))
+			out.Verdicts = append(out.Verdicts, verdictOf(subject, string(verdict.State), words.Sentence(verdict.Cause, v.Now), verdict.Deadline))
 		}
 		for j := range s.Tasks {
 			subject := s.Subject(protocol.KindTask, s.Tasks[j].ID)
@@ -52,7 +53,7 @@ func PlanOf(v decide.View, p decide.Plan) Plan {
 		for j := range s.Locks {
 			subject := s.Subject(protocol.KindLock, s.Locks[j].Resource)
 			verdict := p.Locks.Of(subject)
-			out.Verdicts = append(out.Verdicts, verdictOf(subject, string(verdict.State), verdict.Why, verdict.Deadline))
+			out.Verdicts = append(out.Verdicts, verdictOf(subject, string(verdict.State), words.Sentence(verdict.Cause, v.Now), verdict.Deadline))
 		}
 	}
 	return out

@@ -164,8 +164,8 @@ func scene() *supervisor.State {
 				Consumers: []protocol.Consumer{{PID: 99, Name: "chrome", CPU: 1.5, Memory: 4 << 30}}}},
 		Plan: decide.Plan{
 			Agents: decide.BookOf(map[protocol.Subject]heartbeat.Verdict{
-				codex:   {State: protocol.AgentAlive, Reason: protocol.ReasonBeats, Why: "it beat 3 s ago", Silent: 3100 * time.Millisecond, Since: noon.Add(-time.Hour)},
-				planner: {State: protocol.AgentDead, Reason: protocol.ReasonGone, Why: "its process is gone", Proof: true},
+				codex:   {State: protocol.AgentAlive, Cause: quoted(protocol.ReasonBeats, "it beat 3 s ago"), Silent: 3100 * time.Millisecond, Since: noon.Add(-time.Hour)},
+				planner: {State: protocol.AgentDead, Cause: quoted(protocol.ReasonGone, "its process is gone"), Proof: true},
 			}),
 			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskVerdict{
 				running: {State: protocol.TaskRunning, Why: "in flight"},
@@ -185,6 +185,10 @@ func scene() *supervisor.State {
 	p.Projects[0].Speaks = longer(p.Projects[0].Speaks)
 	p.Projects[0].Speaks[0].Protocol, p.Projects[0].Speaks[0].Act = "agentstatus", true
 	return p
+}
+
+func quoted(r protocol.Reason, text string) protocol.Cause {
+	return protocol.Cause{Reason: r, Phrase: protocol.PhraseQuote, Facts: protocol.Facts{Text: text}}
 }
 
 // longer adds an element of a type that is unnamed outside its package.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -147,9 +148,10 @@ func (s *loop) tell(plan decide.Plan) {
 // noteVerdicts journals every change in the state of an agent, a task or a lock, with its evidence.
 func (s *loop) noteVerdicts(plan decide.Plan) {
 	var entries []Entry
+	now := s.now()
 	for subject, turn := range plan.Agents.Since(s.plan.Agents) {
 		if v := turn.Is; v.Changed {
-			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
+			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: words.Sentence(v.Cause, now)})
 		}
 	}
 	for subject, turn := range plan.Tasks.Since(s.plan.Tasks) {
@@ -163,14 +165,14 @@ func (s *loop) noteVerdicts(plan decide.Plan) {
 	}
 	for subject, turn := range plan.Locks.Since(s.plan.Locks) {
 		if v := turn.Is; v.Changed {
-			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: v.Why})
+			entries = append(entries, Entry{Kind: "verdict", Subject: subject, State: string(v.State), Reason: string(v.Reason), Text: words.Sentence(v.Cause, now)})
 		}
 	}
 	slices.SortFunc(entries, func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Subject.Kind, b.Subject.Kind), cmp.Compare(a.Subject.Project, b.Subject.Project), cmp.Compare(a.Subject.ID, b.Subject.ID))
 	})
 	for _, e := range entries {
-		e.At = s.now()
+		e.At = now
 		s.log.Info(string(e.Subject.Kind), "subject", e.Subject.String(), "state", e.State, "reason", e.Reason, "why", e.Text)
 		s.deps.Note(e)
 	}

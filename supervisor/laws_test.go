@@ -75,12 +75,12 @@ func checkReasons(t fataler, plan decide.Plan) {
 	}
 	for subject, v := range plan.Agents.All() {
 		if v.Reason == "" {
-			t.Fatalf("%s is %s without a reason: %s", subject, v.State, v.Why)
+			t.Fatalf("%s is %s without a reason: %+v", subject, v.State, v.Cause)
 		}
 	}
 	for subject, v := range plan.Locks.All() {
 		if v.Reason == "" {
-			t.Fatalf("%s is %s without a reason: %s", subject, v.State, v.Why)
+			t.Fatalf("%s is %s without a reason: %+v", subject, v.State, v.Cause)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -255,7 +256,7 @@ func (p *State) project(d ProjectStatus) ProjectReport {
 func (p *State) agent(s *protocol.Snapshot, a *protocol.Agent) AgentReport {
 	v := p.Plan.Agents.Of(s.Subject(protocol.KindAgent, a.Name))
 	r := AgentReport{Project: s.Project, Protocol: s.Protocol, Name: a.Name, State: v.State, SilentSeconds: v.Silent.Seconds(),
-		Status: a.Status, Error: v.Error, Used: a.Used, Tasks: a.Tasks, Why: v.Why, LastBeat: instant(a.Beat.Last())}
+		Status: a.Status, Error: v.Error, Used: a.Used, Tasks: a.Tasks, Why: words.Sentence(v.Cause, p.View.Now), LastBeat: instant(a.Beat.Last())}
 	r.State, r.Reason = cmp.Or(r.State, protocol.AgentUnknown), v.Absence
 	if pid := cmp.Or(a.Process.PID, a.PID); pid > 0 {
 		r.PID = &pid

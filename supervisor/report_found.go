@@ -7,6 +7,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 )
 
 // LockReport is a lock, in a file or in the kernel, and the verdict on it.
@@ -52,7 +53,7 @@ type MeasureReport struct {
 
 func (p *State) lock(s *protocol.Snapshot, l *protocol.Lock) LockReport {
 	v := p.Plan.Locks.Of(s.Subject(protocol.KindLock, l.Resource))
-	r := LockReport{Project: s.Project, Protocol: s.Protocol, Resource: l.Resource, Holder: l.Holder, Why: v.Why,
+	r := LockReport{Project: s.Project, Protocol: s.Protocol, Resource: l.Resource, Holder: l.Holder, Why: words.Sentence(v.Cause, p.View.Now),
 		State: cmp.Or(v.State, protocol.LockHeld), Acquired: instant(v.Acquired), Expires: instant(v.Expires)}
 	if pid := l.Process.PID; pid > 0 {
 		r.PID = &pid
@@ -76,14 +77,14 @@ func (p *State) judged(s *protocol.Snapshot) (list []FindingReport) {
 	for i := range s.Agents {
 		subject := s.Subject(protocol.KindAgent, s.Agents[i].Name)
 		v := p.Plan.Agents.Of(subject)
-		add(subject, codeClock, v.Clock)
+		add(subject, codeClock, words.Sentence(v.Clock, p.View.Now))
 		if v.Absence == protocol.AbsenceAbsent {
-			add(subject, codeAbsent, v.Why+"; steward forget "+subject.ID+" takes it off the list")
+			add(subject, codeAbsent, words.Sentence(v.Cause, p.View.Now)+"; steward forget "+subject.ID+" takes it off the list")
 		}
 	}
 	for i := range s.Locks {
 		subject := s.Subject(protocol.KindLock, s.Locks[i].Resource)
-		add(subject, codeClock, p.Plan.Locks.Of(subject).Clock)
+		add(subject, codeClock, words.Sentence(p.Plan.Locks.Of(subject).Clock, p.View.Now))
 	}
 	return list
 }

@@ -255,7 +255,7 @@ func (m *simulation) checkAgents(p decide.Plan) {
 		for _, a := range d.s.actors {
 			v, known := p.Agents.Find(subjectOf(d.s, protocol.KindAgent, a.name))
 			if known && v.State == protocol.AgentDead && a.lively() && d.seen(a) {
-				m.Fatalf("harm: %s is called dead, and lives: %s", a.name, v.Why)
+				m.Fatalf("harm: %s is called dead, and lives: %+v", a.name, v.Cause)
 			}
 		}
 	}

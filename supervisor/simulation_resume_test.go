@@ -47,7 +47,7 @@ func (m *simulation) checkResume(v decide.View, p decide.Plan) {
 func (m *simulation) checkGrace(p decide.Plan, v decide.View) {
 	for subject, a := range p.Agents.All() {
 		if a.State == protocol.AgentDead && a.Changed && !a.Proof {
-			m.Fatalf("grace: %s is called dead by silence within the grace until %v: %s", subject, m.resume.until, a.Why)
+			m.Fatalf("grace: %s is called dead by silence within the grace until %v: %+v", subject, m.resume.until, a.Cause)
 		}
 	}
 	for _, c := range p.Changes {

@@ -8,6 +8,7 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 )
 
 // agentCase is an agent together with the verdict on it.
@@ -139,7 +140,7 @@ func (k *agentJudge) register() {
 		return
 	}
 	k.change(k.s, protocol.Change{Verb: protocol.VerbMark, Subject: k.subject, Reason: reason,
-		Why: k.verdict.Why, Ref: a.Ref, Agent: a.Name, Status: word, Seen: k.verdict.Heard})
+		Why: words.Sentence(k.verdict.Cause, k.env.now), Ref: a.Ref, Agent: a.Name, Status: word, Seen: k.verdict.Heard})
 }
 
 // alert tells the user of an agent that is dead, hangs, or is in error.
@@ -158,7 +159,7 @@ func (k *agentJudge) alert() {
 		}
 		ids := idsOf(tasks)
 		a := rules.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: k.subject, Agent: k.agent.Name,
-			Summary: k.agent.Name + " is dead", Detail: k.verdict.Why, Occurrence: stamp(k.verdict.Since),
+			Summary: k.agent.Name + " is dead", Detail: words.Sentence(k.verdict.Cause, k.env.now), Occurrence: stamp(k.verdict.Since),
 			Spoken: fmt.Sprintf("%s, the agent %s is dead.", k.env.cfg.Human, k.agent.Name)}
 		if len(tasks) > 0 {
 			a.Blocking, a.Silent, a.Options = true, allSilent(tasks), CareOptions()

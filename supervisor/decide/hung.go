@@ -9,6 +9,7 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 )
 
 // End asks for the end of the processes of a hung agent, as hung_action says. See docs/decisions.md, "Only a recorded process is ever ended".
@@ -64,7 +65,7 @@ func (k *agentJudge) alertHung() {
 	tasks := OpenTasksOf(k.s, k.agent.Name)
 	a := rules.Alert{Kind: "agent_hung", Severity: protocol.High, Subject: k.subject, Agent: k.agent.Name,
 		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: CareOptions(),
-		Summary: k.agent.Name + " hangs", Detail: k.verdict.Why, Occurrence: stamp(k.verdict.Since),
+		Summary: k.agent.Name + " hangs", Detail: words.Sentence(k.verdict.Cause, k.env.now), Occurrence: stamp(k.verdict.Since),
 		Spoken: fmt.Sprintf("%s, the agent %s hangs.", k.env.cfg.Human, k.agent.Name)}
 	if len(tasks) > 0 {
 		ids := idsOf(tasks)
@@ -91,7 +92,7 @@ func (k *agentJudge) endProcesses() string {
 		return `Nothing is ended (hung_action = "end"): ` + not + "."
 	}
 	if !k.s.Busy {
-		k.ruling.ends = append(k.ruling.ends, End{Subject: k.subject, Since: k.verdict.Since, Roots: roots, Why: k.verdict.Why})
+		k.ruling.ends = append(k.ruling.ends, End{Subject: k.subject, Since: k.verdict.Since, Roots: roots, Why: words.Sentence(k.verdict.Cause, k.env.now)})
 		k.alertEnded()
 	}
 	return `Its processes are ended (hung_action = "end").`
@@ -113,7 +114,7 @@ func (k *agentJudge) endedBefore() bool {
 func (k *agentJudge) alertEnded() {
 	name := k.agent.Name
 	k.tell(condition{Alert: rules.Alert{Kind: "agent_ended", Severity: protocol.Medium, Subject: k.subject, Agent: name, Lasting: true,
-		Summary: fmt.Sprintf("%s hung in task %s, and was ended", name, k.hands.tasks[0].ID), Detail: k.verdict.Why,
+		Summary: fmt.Sprintf("%s hung in task %s, and was ended", name, k.hands.tasks[0].ID), Detail: words.Sentence(k.verdict.Cause, k.env.now),
 		Spoken: fmt.Sprintf("%s, the agent %s hung and was ended.", k.env.cfg.Human, name), Occurrence: stamp(k.verdict.Since)}})
 }
 

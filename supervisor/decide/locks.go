@@ -7,6 +7,7 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 )
 
 // locks judges every lock of a snapshot: a lock that outlived its holder is released; a lock that is over its time while its
@@ -28,12 +29,12 @@ func (d *decision) locks(s *protocol.Snapshot, at source, agents map[string]*age
 		r.rescanAt(v.Deadline, d.now)
 		switch {
 		case v.Release:
-			r.change(s, protocol.Change{Verb: protocol.VerbUnlock, Subject: subject, Reason: v.Reason, Why: v.Why, Ref: l.Ref, Agent: l.Holder})
+			r.change(s, protocol.Change{Verb: protocol.VerbUnlock, Subject: subject, Reason: v.Reason, Why: words.Sentence(v.Cause, d.now), Ref: l.Ref, Agent: l.Holder})
 			if !mayChange(s) {
-				r.tell(lockOverdue(subject, l, v))
+				r.tell(lockOverdue(subject, l, v, d.now))
 			}
 		case v.State == protocol.LockOverdue && v.Deadline.IsZero(): // else it is about to be released
-			r.tell(lockOverdue(subject, l, v))
+			r.tell(lockOverdue(subject, l, v, d.now))
 		}
 		d.merge(s, &r)
 	}
@@ -43,10 +44,10 @@ func (d *decision) locks(s *protocol.Snapshot, at source, agents map[string]*age
 }
 
 // lockOverdue tells the user of a lock over its time: taking it from a living holder would do harm.
-func lockOverdue(subject protocol.Subject, l *protocol.Lock, v heartbeat.LockVerdict) condition {
+func lockOverdue(subject protocol.Subject, l *protocol.Lock, v heartbeat.LockVerdict, now time.Time) condition {
 	return condition{Alert: rules.Alert{Kind: "lock_overdue", Severity: protocol.Medium, Subject: subject, Agent: l.Holder,
 		Summary:    fmt.Sprintf("%s holds the lock on %s over its time", l.Holder, l.Resource),
-		Detail:     fmt.Sprintf("It ended at %s: %s.", v.Expires.UTC().Format(time.RFC3339), v.Why),
+		Detail:     fmt.Sprintf("It ended at %s: %s.", v.Expires.UTC().Format(time.RFC3339), words.Sentence(v.Cause, now)),
 		Spoken:     fmt.Sprintf("%s holds the lock on %s over its time.", l.Holder, l.Resource),
 		Occurrence: v.Expires.UTC().Format(time.RFC3339)}}
 }

@@ -1,0 +1,181 @@
+// Package words turns the causes of verdicts into sentences: a table of templates and what fills them in.
+//
+// A template names facts in braces, in lower case: "{agent}", or with a format, "{at date}". A part in brackets is left
+// out when a fact that it names is absent; "[a|b]" says b instead. "{?at}" at the beginning of a part makes that fact
+// alone decide, and says nothing. "{base}" is the sentence of Facts.Base about the same facts.
+package words
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Sentence returns what a cause says, as of now; "" for the zero Cause.
+func Sentence(c protocol.Cause, now time.Time) string {
+	if c.Phrase == "" {
+		return fill(reasons[c.Reason], &c.Facts, now)
+	}
+	return fill(phrases[c.Phrase], &c.Facts, now)
+}
+
+// fill renders a template.
+func fill(template string, f *protocol.Facts, now time.Time) string {
+	var out strings.Builder
+	for {
+		at := strings.IndexAny(template, "{[")
+		if at < 0 {
+			return out.String() + template
+		}
+		out.WriteString(template[:at])
+		end := at + strings.IndexByte(template[at:], template[at]+2) // the brace or the bracket that closes
+		inner := template[at+1 : end]
+		if template[at] == '{' {
+			text, _ := fact(inner, f, now)
+			out.WriteString(text)
+		} else {
+			part, otherwise, _ := strings.Cut(inner, "|")
+			if !applies(part, f, now) {
+				part = otherwise
+			}
+			out.WriteString(fill(strings.TrimPrefix(part, condition(part)), f, now))
+		}
+		template = template[end+1:]
+	}
+}
+
+// condition returns the "{?at}" at the beginning of a part, or "".
+func condition(part string) string {
+	if !strings.HasPrefix(part, "{?") {
+		return ""
+	}
+	return part[:strings.IndexByte(part, '}')+1]
+}
+
+// applies reports whether the fact that a part asks for is there, or without one all that it names.
+func applies(part string, f *protocol.Facts, now time.Time) bool {
+	if asked := condition(part); asked != "" {
+		part = "{" + asked[len("{?"):]
+	}
+	for _, name := range facts(part) {
+		if _, known := fact(name, f, now); !known {
+			return false
+		}
+	}
+	return true
+}
+
+// facts lists the facts that a template names.
+func facts(template string) (names []string) {
+	for _, part := range strings.Split(template, "{")[1:] {
+		name, _, _ := strings.Cut(part, "}")
+		names = append(names, name)
+	}
+	return names
+}
+
+// fact returns one fact as text, and whether it is there.
+func fact(name string, f *protocol.Facts, now time.Time) (string, bool) {
+	name, format, _ := strings.Cut(name, " ")
+	switch v := value(name, f).(type) {
+	case protocol.Phrase:
+		return fill(phrases[v], f, now), v != ""
+	case string:
+		return v, v != ""
+	case int:
+		return strconv.Itoa(v), v != 0
+	case time.Time:
+		return moment(v, format, now), !v.IsZero()
+	case time.Duration:
+		return duration(v, format), v != 0
+	case float64:
+		return Percent(v), v != 0
+	}
+	return "", false
+}
+
+// value returns the fact of a name; nil if there is no such fact.
+func value(name string, f *protocol.Facts) any {
+	switch name {
+	case "base":
+		return f.Base
+	case "agent":
+		return f.Agent
+	case "task":
+		return f.Task
+	case "name":
+		return f.Name
+	case "text":
+		return f.Text
+	case "pid":
+		return f.PID
+	case "count":
+		return f.Count
+	case "of":
+		return f.Of
+	case "at":
+		return f.At
+	case "until":
+		return f.Until
+	case "for":
+		return f.For
+	case "age":
+		return f.Age
+	case "still":
+		return f.Still
+	case "limit":
+		return f.Limit
+	case "share":
+		return f.Share
+	case "line":
+		return f.Line
+	}
+	return nil
+}
+
+// datedAfter is how old a moment must be to be shown with its date.
+const datedAfter = 20 * time.Hour
+
+// moment formats a time: "21:30:05 UTC", "{at date}" with its date, "{at recent}" with its date only if it is old.
+func moment(t time.Time, format string, now time.Time) string {
+	switch {
+	case format == "date":
+		return t.UTC().Format("2006-01-02 15:04:05 UTC")
+	case format == "recent" && now.Sub(t) > datedAfter:
+		return t.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	return t.UTC().Format("15:04:05 UTC")
+}
+
+// duration formats a duration: "7 min" as Span does, "{limit exact}" in whole minutes or in seconds.
+func duration(d time.Duration, format string) string {
+	if format != "exact" {
+		return Span(d)
+	}
+	if d >= 2*time.Minute && d%time.Minute == 0 {
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	}
+	return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"
+}
+
+// Span formats a duration in the one unit that people would use: "92 s", "7 min", "3 h", "3 d".
+func Span(d time.Duration) string {
+	d = max(0, d)
+	switch {
+	case d < 2*time.Minute:
+		return strconv.Itoa(int(d/time.Second)) + " s"
+	case d < 2*time.Hour:
+		return strconv.Itoa(int(d/time.Minute)) + " min"
+	case d < 48*time.Hour:
+		return strconv.Itoa(int(d/time.Hour)) + " h"
+	}
+	return strconv.Itoa(int(d/(24*time.Hour))) + " d"
+}
+
+// Percent formats a share as "93 %" or "80.3 %".
+func Percent(v float64) string {
+	return strconv.FormatFloat(math.Round(v*1000)/10, 'f', -1, 64) + " %"
+}
