@@ -32,9 +32,6 @@ var largerTypes = map[string]int{
 var largerStructs = map[string]int{
 	"capacity/measure.Gauge":  21,
 	"heartbeat.Memory":        37,
-	"protocol.Agent":          26,
-	"protocol.Change":         25,
-	"protocol.Task":           39,
 	"supervisor.loop":         28,
 	"supervisor.projectState": 34,
 }

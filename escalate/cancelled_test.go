@@ -11,7 +11,7 @@ import (
 
 // TestWhoCancelled checks that a retry cancelled by steward is not attributed to the operator.
 func TestWhoCancelled(t *testing.T) {
-	task := protocol.Task{ID: "t", Cancelled: true, CancelReason: protocol.ReasonSuperseded, CancelWhy: "a newer request asks for the same",
+	task := protocol.Task{Request: protocol.Request{ID: "t"}, Record: protocol.Record{Cancelled: true, CancelReason: protocol.ReasonSuperseded, CancelWhy: "a newer request asks for the same"},
 		Outcome: &protocol.Outcome{Status: "failed"}}
 	if r := rules.Judge(task, "agentstatus", time.Now(), rules.RetryConfig{}); r.Reason != protocol.ReasonSuperseded || !strings.Contains(r.Why, "a newer request asks for the same") {
 		t.Errorf("%s: %s", r.Reason, r.Why)

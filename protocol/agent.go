@@ -16,26 +16,9 @@ type Agent struct {
 	Registered time.Time `json:"registered,omitzero"`
 	// Recorded is the agent's status in the registry.
 	Recorded string `json:"recorded,omitempty"`
-	// PID is what a file claims. It is no evidence until the process has stayed alive across two observed heartbeats.
-	PID int `json:"pid,omitempty"`
-	// Process was recorded by a steward command while the process was alive; zero if none.
-	Process Identity `json:"process,omitzero"`
-	// Others are further processes of the same agent, recorded the same way (workers that share a name). The agent is
-	// alive while any of them is.
-	Others []Identity `json:"others,omitempty"`
-	// Keeper restarts the agent when its process ends: while the Keeper lives, the end of the process is not the
-	// agent's death.
-	Keeper Identity `json:"keeper,omitzero"`
-	// Kept: steward writes the heartbeat for the agent while its process lives.
-	Kept bool `json:"kept,omitempty"`
+	Processes
 	// Claims: the agent takes tasks through claims (Task.Workers), so it does not work on a task without a claim.
 	Claims bool `json:"claims,omitempty"`
-	// Left says how the agent left on purpose, which makes it Idle; Ending how its last process otherwise ended for
-	// good.
-	Left   string `json:"left,omitempty"`
-	Ending string `json:"ending,omitempty"`
-	// Told: the agent's keeper reports that end to the operator.
-	Told bool `json:"told,omitempty"`
 	// Used is 1 − the free share that its heartbeat reports (000: current_capacity).
 	Used Share `json:"used"`
 	// Tasks are the ids that the agent itself reports as in progress.
@@ -51,11 +34,33 @@ type Agent struct {
 	Limit time.Duration `json:"limit,omitempty"`
 	// Idle: nothing is expected of the agent now, so its silence means nothing.
 	Idle bool `json:"idle,omitempty"`
-	// Orphans are processes proved to belong to this agent whose leader is proved to be gone.
-	Orphans []Identity `json:"orphans,omitempty"`
 	// Held is the operator's reason for holding the agent; "" when it is not held.
 	Held string `json:"held,omitempty"`
 	Ref  Ref    `json:"ref"`
+}
+
+// Processes are an agent's processes as files name or record them, and how the last of them ended.
+type Processes struct {
+	// PID is what a file claims. It is no evidence until the process has stayed alive across two observed heartbeats.
+	PID int `json:"pid,omitempty"`
+	// Process was recorded by a steward command while the process was alive; zero if none.
+	Process Identity `json:"process,omitzero"`
+	// Others are further processes of the same agent, recorded the same way (workers that share a name). The agent is
+	// alive while any of them is.
+	Others []Identity `json:"others,omitempty"`
+	// Keeper restarts the agent when its process ends: while the Keeper lives, the end of the process is not the
+	// agent's death.
+	Keeper Identity `json:"keeper,omitzero"`
+	// Kept: steward writes the heartbeat for the agent while its process lives.
+	Kept bool `json:"kept,omitempty"`
+	// Left says how the agent left on purpose, which makes it Idle; Ending how its last process otherwise ended for
+	// good.
+	Left   string `json:"left,omitempty"`
+	Ending string `json:"ending,omitempty"`
+	// Told: the agent's keeper reports that end to the operator.
+	Told bool `json:"told,omitempty"`
+	// Orphans are processes proved to belong to this agent whose leader is proved to be gone.
+	Orphans []Identity `json:"orphans,omitempty"`
 }
 
 // Beat is an agent's heartbeat file. A zero Mark means that there is none yet.

@@ -80,18 +80,41 @@ type Change struct {
 	Subject Subject `json:"subject"`
 	Reason  Reason  `json:"reason"`
 	Why     string  `json:"why"` // one sentence for the operator
-	Ref     Ref     `json:"ref,omitzero"`
-	// Asked is the request whose result a VerbRecord or a VerbBury is about, and Created its creation time, both as
-	// judged: the next request may have taken the same id since.
-	Asked   Ref       `json:"asked,omitzero"`
-	Created time.Time `json:"created,omitzero"`
+	Judged
 	// Until is when a held task is due; ReleaseBy is the lease of a hold.
-	Until time.Time `json:"until,omitzero"`
-	// Seen is the last sign of life of the agent of a VerbMark; zero: never.
-	Seen      time.Time `json:"seen,omitzero"`
+	Until     time.Time `json:"until,omitzero"`
 	ReleaseBy time.Time `json:"release_by,omitzero"`
 	// Hold is the notice's reason (Hold*) for VerbHold, and for VerbRetry's wait.
 	Hold string `json:"hold,omitempty"`
+	// NoHold asks a VerbRetry to write only the schedule until the task is due: no hold remains when steward exits.
+	NoHold bool `json:"no_hold,omitempty"`
+	Entry
+	// Agent is the agent concerned. Status is the registry's word for VerbMark, or SIGTERM or SIGKILL for VerbReap.
+	// Processes are the processes that VerbReap may end.
+	Agent     string     `json:"agent,omitempty"`
+	Status    string     `json:"status,omitempty"`
+	Processes []Identity `json:"processes,omitempty"`
+	// Gate says which resource was too full, for a VerbHold by capacity.
+	Gate *Gate `json:"gate,omitempty"`
+	// Answer is the content of a VerbAnswer.
+	Answer *Answer `json:"answer,omitempty"`
+}
+
+// Judged is what the decision for a Change rests on. The adapter compares it with the files before it writes.
+type Judged struct {
+	Ref Ref `json:"ref,omitzero"`
+	// Asked is the request whose result a VerbRecord or a VerbBury is about, and Created its creation time: the next
+	// request may have taken the same id since.
+	Asked   Ref       `json:"asked,omitzero"`
+	Created time.Time `json:"created,omitzero"`
+	// Seen is the last sign of life of the agent of a VerbMark; zero: never.
+	Seen time.Time `json:"seen,omitzero"`
+	// Claim is the claim (Task.Claim) whose processes were judged, for VerbConclude.
+	Claim string `json:"claim,omitempty"`
+}
+
+// Entry is what a Change enters into a ledger or a log.
+type Entry struct {
 	// Action, Rule, Code and Attempt describe a VerbRetry's entry in the ledger (Attempt: of the result that is moved
 	// away); Timeout is the next attempt's.
 	Action  string        `json:"action,omitempty"`
@@ -100,20 +123,8 @@ type Change struct {
 	Attempt int           `json:"attempt,omitempty"`
 	Timeout time.Duration `json:"timeout,omitempty"`
 	Twice   bool          `json:"twice,omitempty"`
-	// Claim is the claim (Task.Claim) whose processes were judged, for VerbConclude.
-	Claim string `json:"claim,omitempty"`
-	// NoHold asks a VerbRetry to write only the schedule until the task is due: no hold remains when steward exits.
-	NoHold bool `json:"no_hold,omitempty"`
-	// Agent is the agent concerned. Status is the registry's word for VerbMark, or SIGTERM or SIGKILL for VerbReap.
-	// Event is the event type for VerbLog. Processes are the processes that VerbReap may end.
-	Agent     string     `json:"agent,omitempty"`
-	Status    string     `json:"status,omitempty"`
-	Event     string     `json:"event,omitempty"`
-	Processes []Identity `json:"processes,omitempty"`
-	// Gate says which resource was too full, for a VerbHold by capacity.
-	Gate *Gate `json:"gate,omitempty"`
-	// Answer is the content of a VerbAnswer.
-	Answer *Answer `json:"answer,omitempty"`
+	// Event is the event type for VerbLog.
+	Event string `json:"event,omitempty"`
 }
 
 // Answer is an operator's decision about a Question or a task. The subject of its Change says which; the Ref is the

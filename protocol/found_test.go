@@ -4,7 +4,7 @@ import "testing"
 
 // Every finding names a file, relative to the project, if its adapter or its subject has one.
 func TestLocate(t *testing.T) {
-	s := Snapshot{Tasks: []Task{{ID: "t", Ref: Ref{Path: "tasks/t.json"}}}, Agents: []Agent{{Name: "a", Ref: Ref{Path: "base/a.json"}}},
+	s := Snapshot{Tasks: []Task{{Request: Request{ID: "t", Ref: Ref{Path: "tasks/t.json"}}}}, Agents: []Agent{{Name: "a", Ref: Ref{Path: "base/a.json"}}},
 		Locks: []Lock{{Resource: "r", Ref: Ref{Path: "state.json"}}}}
 	want := []string{"base/results/t.json", "base/tasks/t.json", "base/a.json", "base/state.json", "base/queue.json", ".git/HEAD", ""}
 	s.Findings = []Finding{{Subject: s.Subject(KindTask, "t"), Path: "results/t.json"}, {Subject: s.Subject(KindTask, "t")}, {Subject: s.Subject(KindAgent, "a")},

@@ -95,9 +95,9 @@ func TestPriorityWords(t *testing.T) {
 
 // TestAttemptsCount tests which entries count as attempts: committed retries, but neither deferrals nor schedules.
 func TestAttemptsCount(t *testing.T) {
-	task := Task{Attempts: []Attempt{
+	task := Task{Record: Record{Attempts: []Attempt{
 		{Action: ActionRetry, Committed: true}, {Action: ActionDefer, Committed: true}, {Action: ActionRetry},
-	}}
+	}}}
 	if n := task.Attempt(); n != 2 {
 		t.Errorf("attempt %d, want 2", n)
 	}

@@ -4,9 +4,29 @@ import "time"
 
 // Task is one piece of work as its files show it. It holds only what a policy reads.
 type Task struct {
+	Request
+	// Appeared is when its file became visible to agents, by the file system's clock.
+	Appeared time.Time `json:"appeared,omitzero"`
+	// Visible reports whether agents can discover the task now (its request is open and no result ends it).
+	Visible bool `json:"visible"`
+	Flight
+	Hold    *Hold    `json:"hold,omitempty"`
+	Outcome *Outcome `json:"outcome,omitempty"`
+	// Steps are the latest results of the task's steps, oldest first.
+	Steps []Step `json:"steps,omitempty"`
+	Record
+	Handling
+	// Awaits names what the task waits for that is not up to its agent (a review, an approval); "" if nothing.
+	Awaits string `json:"awaits,omitempty"`
+	// Block says why the task must wait regardless of the load; "" if nothing blocks it.
+	Block string `json:"block,omitempty"`
+}
+
+// Request is what its author asked for.
+type Request struct {
 	ID     string `json:"id"`
 	Agent  string `json:"agent"`  // the agent assigned to it
-	Source string `json:"source"` // the author of the request
+	Source string `json:"source"` // the author
 	Type   string `json:"type"`   // 000: request_type
 	Title  string `json:"title"`  // a few words for people
 	// Priority, Timeout and Throttle are the request's own; an unknown Throttle means the configured threshold.
@@ -14,11 +34,20 @@ type Task struct {
 	Timeout  time.Duration `json:"timeout"`
 	Throttle Share         `json:"throttle"`
 	Created  time.Time     `json:"created,omitzero"`
-	// Appeared is when its file became visible to agents, by the file system's clock.
-	Appeared time.Time `json:"appeared,omitzero"`
-	// Visible reports whether agents can discover the task now (its request is open and no result ends it).
-	Visible bool `json:"visible"`
-	// Named is the evidence that an agent works on the task ("active_tasks", "progress", …); "" if there is none.
+	// Related are tasks that the request names; Payload fingerprints the request's content.
+	Related []string `json:"related,omitempty"`
+	Payload string   `json:"payload,omitempty"`
+	// Directive is the user's own words behind the request. Silent asks for no speech.
+	Directive string `json:"directive,omitempty"`
+	Silent    bool   `json:"silent,omitempty"`
+	Blocking  bool   `json:"blocking,omitempty"`
+	// Ref is the request's file; an empty Path means a result without a request.
+	Ref Ref `json:"ref,omitzero"`
+}
+
+// Flight is the evidence that work on a task is in progress, or is over.
+type Flight struct {
+	// Named says where an agent names the task as its current work ("active_tasks", "progress", …); "" if nowhere.
 	Named   string    `json:"named,omitempty"`
 	Started time.Time `json:"started,omitzero"`
 	// Workers are the processes that hold a claim on the task. While one of them lives, the task is in progress; when
@@ -28,10 +57,13 @@ type Task struct {
 	Claim string `json:"claim,omitempty"`
 	// Progress is what the task reports; At is zero when it reports nothing.
 	Progress Progress `json:"progress,omitzero"`
-	Hold     *Hold    `json:"hold,omitempty"`
-	Outcome  *Outcome `json:"outcome,omitempty"`
-	// Steps are the latest results of the task's steps, oldest first.
-	Steps []Step `json:"steps,omitempty"`
+	// Lost is the proof that no process works on a task in flight any more; "" while that is not proved. The proof must
+	// hold for a while ([tasks] presume) before steward acts on it.
+	Lost string `json:"lost,omitempty"`
+}
+
+// Record is what is on record about a task beside its request and its result.
+type Record struct {
 	// Attempts are the recorded attempts, oldest first: the directory is the ledger.
 	Attempts []Attempt `json:"takings,omitempty"`
 	// Buried: a dead letter is on record. Cancelled: the operator cancelled the task, or steward's retry of it.
@@ -44,6 +76,12 @@ type Task struct {
 	Late *Ref `json:"late,omitempty"`
 	// Reopened: a result is on record, and its file was removed so that the task runs again.
 	Reopened bool `json:"reopened,omitempty"`
+	// Logged lists the life events that the shared log already shows for the task.
+	Logged []string `json:"logged,omitempty"`
+}
+
+// Handling is how far a task's protocol leaves the handling of its tasks to steward.
+type Handling struct {
 	// Foreign: the protocol manages the lifecycle of its work itself. Steward does not defer it for lack of room (only
 	// a Block may hold it, while no agent has it), writes no life events for it and leaves it out of the goals of
 	// protocol 000. See docs/decisions.md, "Work of the other four protocols is Foreign".
@@ -54,24 +92,6 @@ type Task struct {
 	// Answers: the protocol carries out an operator's decision about the task (VerbAnswer): run it again, or mark it
 	// done. Steward then orders no other change.
 	Answers bool `json:"answers,omitempty"`
-	// Lost is the proof that no process works on a task in flight any more; "" while that is not proved. The proof must
-	// hold for a while ([tasks] presume) before steward acts on it.
-	Lost string `json:"lost,omitempty"`
-	// Awaits names what the task waits for that is not up to its agent (a review, an approval); "" if nothing.
-	Awaits string `json:"awaits,omitempty"`
-	// Block says why the task must wait regardless of the load; "" if nothing blocks it.
-	Block string `json:"block,omitempty"`
-	// Related are tasks that the request names; Payload fingerprints the request's content.
-	Related []string `json:"related,omitempty"`
-	Payload string   `json:"payload,omitempty"`
-	// Directive is the user's own words behind the request. Silent asks for no speech.
-	Directive string `json:"directive,omitempty"`
-	Silent    bool   `json:"silent,omitempty"`
-	Blocking  bool   `json:"blocking,omitempty"`
-	// Logged lists the life events that the shared log already shows for the task.
-	Logged []string `json:"logged,omitempty"`
-	// Ref is the request; an empty Path means a result without a request.
-	Ref Ref `json:"ref,omitzero"`
 }
 
 // NoTimeout is the Timeout of a task whose protocol sets none: the task is never overdue.

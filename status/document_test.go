@@ -156,7 +156,7 @@ func nullLists(at string, v any) []string {
 func TestTimesAreUTCAndListsAreNeverNull(t *testing.T) {
 	full, empty := fullWorld(t), newWorld(t, &supervisor.State{})
 	full.note(t, supervisor.Entry{At: noon, Kind: "change", Subject: subject(protocol.KindTask, "T-2"), Verb: "hold",
-		Change: &protocol.Change{Subject: subject(protocol.KindTask, "T-2"), Until: noon, Timeout: time.Minute}})
+		Change: &protocol.Change{Subject: subject(protocol.KindTask, "T-2"), Until: noon, Entry: protocol.Entry{Timeout: time.Minute}}})
 	for _, path := range []string{"/v1/status", "/v1/agents", "/v1/tasks", "/v1/locks", "/v1/incidents", "/v1/goals", "/v1/capacity", "/v1/log",
 		"/v1/explain?subject=planner", "/v1/explain?subject=T-1", "/v1/explain?subject=T-2", "/v1/explain?subject=deploy"} {
 		for _, w := range []*world{full, empty} {

@@ -99,7 +99,7 @@ func TestExplain(t *testing.T) {
 	w := fullWorld(t)
 	held := subject(protocol.KindTask, "T-2")
 	w.note(t, supervisor.Entry{At: noon, Kind: "change", Subject: held, Verb: "hold", Text: "memory is at 91 %",
-		Change: &protocol.Change{Subject: held, Verb: protocol.VerbHold, Timeout: 90 * time.Second}})
+		Change: &protocol.Change{Subject: held, Verb: protocol.VerbHold, Entry: protocol.Entry{Timeout: 90 * time.Second}}})
 	w.note(t, supervisor.Entry{At: noon, Kind: "verdict", Subject: subject(protocol.KindTask, "T-1"), State: "running"})
 	w.note(t, supervisor.Entry{At: noon, Kind: "verdict", Subject: subject(protocol.KindTask, "T-99"), State: "done", Text: "long ago"})
 	key := w.ledger.List()[0].Key

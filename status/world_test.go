@@ -144,13 +144,15 @@ func scene() *supervisor.State {
 	snap := protocol.Snapshot{Project: "shop", Protocol: "agentstatus", At: noon, Act: true,
 		Agents: []protocol.Agent{
 			{Name: "codex-cursor", Status: "busy", Beat: protocol.Beat{Mark: "m", At: noon.Add(-3 * time.Second)}, Tasks: []string{"T-1"}, Recorded: "active"},
-			{Name: "planner", PID: 4242},
+			{Name: "planner", Processes: protocol.Processes{PID: 4242}},
 		},
 		Tasks: []protocol.Task{
-			{ID: "T-1", Agent: "codex-cursor", Type: "code", Priority: protocol.PriorityHigh, Named: "active_tasks", Timeout: 5 * time.Minute,
+			{Request: protocol.Request{ID: "T-1", Agent: "codex-cursor", Type: "code", Priority: protocol.PriorityHigh, Timeout: 5 * time.Minute}, Flight: protocol.Flight{
+				Named:    "active_tasks",
 				Progress: protocol.Progress{Percent: 40, Step: "tests", At: noon.Add(-time.Second)},
-				Attempts: []protocol.Attempt{{N: 1, Action: protocol.ActionRetry, Rule: "timeout", Code: "TIMEOUT", Due: noon, Committed: true}}},
-			{ID: "T-2", Agent: "codex-cursor", Priority: protocol.PriorityLow,
+			},
+				Record: protocol.Record{Attempts: []protocol.Attempt{{N: 1, Action: protocol.ActionRetry, Rule: "timeout", Code: "TIMEOUT", Due: noon, Committed: true}}}},
+			{Request: protocol.Request{ID: "T-2", Agent: "codex-cursor", Priority: protocol.PriorityLow},
 				Hold: &protocol.Hold{Reason: protocol.HoldCapacity, Since: noon.Add(-time.Minute), ReleaseBy: noon.Add(2 * time.Minute)}},
 		},
 		Locks:    []protocol.Lock{{Resource: "deploy", Holder: "planner", Expires: noon.Add(time.Hour)}},

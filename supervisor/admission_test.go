@@ -62,7 +62,7 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 	p.Plan.Memory.Tasks = decide.Book[decide.TaskMemory]{}
 	for i := range 50 {
 		id := fmt.Sprintf("t%02d", i)
-		s.Tasks = append(s.Tasks, protocol.Task{ID: id, Agent: "a", Visible: true})
+		s.Tasks = append(s.Tasks, protocol.Task{Request: protocol.Request{ID: id, Agent: "a"}, Visible: true})
 		at := s.Subject(protocol.KindTask, id)
 		p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, decide.TaskMemory{TaskGate: decide.TaskGate{Admitted: now.Add(-time.Hour), Judged: true}})
 		p.Plan.Claims = append(p.Plan.Claims, capacity.Claim{Subject: at, Since: now.Add(-time.Hour), Told: true})
@@ -93,7 +93,7 @@ func TestAdmissionsTellWhoWaits(t *testing.T) {
 	p.View.Load = capacity.Load{At: now, CPU: protocol.Used(0.99), Memory: protocol.Used(0.1), Files: protocol.Used(0), Disk: protocol.Used(0.1), Cores: 2, MemoryTotal: 64 << 30}
 	p.Config = settings()
 	p.Projects = []supervisor.ProjectStatus{{Name: "p", Path: "/p"}}
-	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus", Tasks: []protocol.Task{{ID: "t", Agent: "a", Visible: true}}}
+	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus", Tasks: []protocol.Task{{Request: protocol.Request{ID: "t", Agent: "a"}, Visible: true}}}
 	p.View.Snapshots = []protocol.Snapshot{s}
 	p.Plan.Tasks = decide.BookOf(map[protocol.Subject]decide.TaskVerdict{s.Subject(protocol.KindTask, "t"): {State: protocol.TaskPending}})
 	a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
@@ -134,7 +134,7 @@ func picture(t *testing.T, now time.Time, folder string) *supervisor.State {
 	p.Projects = []supervisor.ProjectStatus{{Name: "p", Path: folder}, {Name: "q", Path: "/q"}}
 	verdicts := map[protocol.Subject]decide.TaskVerdict{}
 	for _, name := range []string{"q", "p"} {
-		s := protocol.Snapshot{Project: name, Protocol: "agentstatus", Tasks: []protocol.Task{{ID: "t", Agent: "a", Visible: true}, {ID: "held", Agent: "a"}, {ID: "freed", Agent: "a"}, {ID: "other", Foreign: true}}}
+		s := protocol.Snapshot{Project: name, Protocol: "agentstatus", Tasks: []protocol.Task{{Request: protocol.Request{ID: "t", Agent: "a"}, Visible: true}, {Request: protocol.Request{ID: "held", Agent: "a"}}, {Request: protocol.Request{ID: "freed", Agent: "a"}}, {Request: protocol.Request{ID: "other"}, Handling: protocol.Handling{Foreign: true}}}}
 		for i := range s.Tasks[1:3] {
 			s.Tasks[1+i].Hold = &protocol.Hold{Reason: protocol.HoldCapacity}
 		}

@@ -36,7 +36,7 @@ func crowd(projects, agents, tasks, ended int) (decide.View, decide.Memory) {
 		}
 		for i := range tasks + ended {
 			id := fmt.Sprint("t", i)
-			f.submit(protocol.Task{ID: id, Agent: fmt.Sprint("agent", i%agents)}, midnight)
+			f.submit(protocol.Task{Request: protocol.Request{ID: id, Agent: fmt.Sprint("agent", i%agents)}}, midnight)
 			f.cards[id].logged = []string{"task_created", "task_started", "task_completed"}
 			if i < ended {
 				f.finish(id, protocol.Outcome{Status: "completed"}, midnight)

@@ -187,7 +187,7 @@ func agentOf(name string) *sim {
 }
 
 func request(id string) protocol.Task {
-	return protocol.Task{ID: id, Agent: "codex", Priority: protocol.PriorityMedium, Timeout: 5 * time.Minute}
+	return protocol.Task{Request: protocol.Request{ID: id, Agent: "codex", Priority: protocol.PriorityMedium, Timeout: 5 * time.Minute}}
 }
 
 func failure(code string) protocol.Outcome {

@@ -34,8 +34,8 @@ func aLook(now time.Time) decide.View {
 	s := &stage{cfg: settings(), now: now, folders: map[string]*folder{"demo": newFolder()}}
 	f := s.demo()
 	f.sims = append(f.sims, &sim{agent: protocol.Agent{Name: "codex", Status: "active", Recorded: "active", Used: protocol.Used(0.12345)}, every: time.Second, next: now})
-	f.submit(protocol.Task{ID: "t1", Agent: "codex"}, now)
-	f.submit(protocol.Task{ID: "t2", Agent: "codex"}, now)
+	f.submit(protocol.Task{Request: protocol.Request{ID: "t1", Agent: "codex"}}, now)
+	f.submit(protocol.Task{Request: protocol.Request{ID: "t2", Agent: "codex"}}, now)
 	limited := failure("RATE_LIMITED")
 	limited.Failures[0].Message = "usage limit reached, resets 3pm"
 	f.finish("t2", limited, now)
@@ -163,8 +163,8 @@ func TestAbsentProjectsAreRemembered(t *testing.T) {
 	s.folders["other"] = newFolder()
 	s.load.Memory = protocol.Used(0.95)
 	s.until(midnight.Add(7 * time.Second))
-	s.folders["other"].submit(protocol.Task{ID: "t1", Agent: "codex"}, s.now)
-	s.folders["other"].submit(protocol.Task{ID: "t2", Agent: "codex"}, s.now)
+	s.folders["other"].submit(protocol.Task{Request: protocol.Request{ID: "t1", Agent: "codex"}}, s.now)
+	s.folders["other"].submit(protocol.Task{Request: protocol.Request{ID: "t2", Agent: "codex"}}, s.now)
 	s.folders["other"].finish("t2", failure("GIT_CONFLICT"), s.now)
 	s.until(midnight.Add(20 * time.Second))
 	before := s.memory

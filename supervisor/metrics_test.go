@@ -30,7 +30,7 @@ func measuredPicture() *State {
 		View: decide.View{
 			Load: capacity.Load{CPU: protocol.Used(0.25), Memory: protocol.Used(0), Disk: protocol.Used(0.5)},
 			Snapshots: []protocol.Snapshot{
-				{Project: "shop", Protocol: "agentstatus", Agents: []protocol.Agent{{Name: "codex"}}, Tasks: []protocol.Task{{ID: "1"}, {ID: "2"}},
+				{Project: "shop", Protocol: "agentstatus", Agents: []protocol.Agent{{Name: "codex"}}, Tasks: []protocol.Task{{Request: protocol.Request{ID: "1"}}, {Request: protocol.Request{ID: "2"}}},
 					Faults: []protocol.Fault{{Path: "a.json"}, {Path: "b.json"}}},
 				{Project: "site", Protocol: "agentstatus", Agents: []protocol.Agent{{Name: "codex"}}},
 				{Project: "site", Protocol: "mailbox"},

@@ -13,7 +13,7 @@ import (
 func TestObservedOrphansSayHowToEndThem(t *testing.T) {
 	now := time.Now()
 	for _, act := range []bool{false, true} {
-		snap := protocol.Snapshot{At: now, Agents: []protocol.Agent{{Name: "w", Presence: protocol.PresenceHere, Orphans: []protocol.Identity{{PID: 4711}}}},
+		snap := protocol.Snapshot{At: now, Agents: []protocol.Agent{{Name: "w", Presence: protocol.PresenceHere, Processes: protocol.Processes{Orphans: []protocol.Identity{{PID: 4711}}}}},
 			Findings: []protocol.Finding{{Subject: protocol.Subject{Kind: protocol.KindAgent, ID: "w"}, Code: "orphans", Severity: protocol.High, Text: "its leader is gone"}}}
 		snap.Name("shop", "ralph", act)
 		plan := decide.Decide(decide.View{Now: now, Snapshots: []protocol.Snapshot{snap}, Looked: []string{"shop"}}, decide.Memory{}, settings())

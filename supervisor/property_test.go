@@ -39,7 +39,7 @@ func happen(t *rapid.T, s *stage) {
 	switch rapid.SampledFrom([]string{"submit", "submit", "take", "take", "finish", "finish", "finish", "silent", "beats", "process", "load", "sleep", "restart", "block", "late", "crash"}).Draw(t, "what") {
 	case "submit":
 		if c == nil {
-			task := protocol.Task{ID: id, Agent: a.agent.Name, Priority: protocol.Priority(rapid.IntRange(0, 3).Draw(t, "priority")), Timeout: time.Minute}
+			task := protocol.Task{Request: protocol.Request{ID: id, Agent: a.agent.Name, Priority: protocol.Priority(rapid.IntRange(0, 3).Draw(t, "priority")), Timeout: time.Minute}}
 			// t4 is work that goes back in one step.
 			if task.Foreign, task.Requeue = id == "t4", id == "t4"; task.Foreign {
 				task.Timeout = protocol.NoTimeout

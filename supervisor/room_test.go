@@ -19,7 +19,7 @@ func twoProjects(t *testing.T, gigabytes uint64) *stage {
 	s.load.CPU, s.load.Cores, s.load.Window, s.load.MemoryTotal = protocol.Used(0.05), 2, time.Second, gigabytes<<30
 	s.until(midnight.Add(10 * time.Second))
 	for _, id := range []string{"t1", "t2"} {
-		s.demo().submit(protocol.Task{ID: id, Agent: "codex", Priority: protocol.PriorityMedium}, s.now)
+		s.demo().submit(protocol.Task{Request: protocol.Request{ID: id, Agent: "codex", Priority: protocol.PriorityMedium}}, s.now)
 	}
 	s.rest()
 	for _, id := range []string{"t1", "t2"} {
@@ -27,8 +27,8 @@ func twoProjects(t *testing.T, gigabytes uint64) *stage {
 	}
 	s.load.CPU = protocol.Used(1)
 	s.until(midnight.Add(40 * time.Second))
-	s.demo().submit(protocol.Task{ID: "t3", Agent: "codex", Priority: protocol.PriorityHigh}, s.now)
-	s.folders["other"].submit(protocol.Task{ID: "t4", Agent: "gemini", Priority: protocol.PriorityMedium}, s.now)
+	s.demo().submit(protocol.Task{Request: protocol.Request{ID: "t3", Agent: "codex", Priority: protocol.PriorityHigh}}, s.now)
+	s.folders["other"].submit(protocol.Task{Request: protocol.Request{ID: "t4", Agent: "gemini", Priority: protocol.PriorityMedium}}, s.now)
 	s.until(midnight.Add(50 * time.Second))
 	if !s.demo().cards["t3"].held || !s.folders["other"].cards["t4"].held {
 		t.Fatal("two tasks on two cores, and two more are not held")

@@ -18,14 +18,14 @@ func TestStarving(t *testing.T) {
 	a := s.sim("codex")
 	a.tasks = nil
 	f := s.demo()
-	f.submit(protocol.Task{ID: "first", Agent: "codex", Timeout: time.Hour}, s.now)
+	f.submit(protocol.Task{Request: protocol.Request{ID: "first", Agent: "codex", Timeout: time.Hour}}, s.now)
 	s.until(s.now.Add(time.Second))
 	s.show["words"] = true
 	for _, id := range []string{"low", "also"} {
-		f.submit(protocol.Task{ID: id, Agent: "codex", Timeout: time.Hour}, s.now)
+		f.submit(protocol.Task{Request: protocol.Request{ID: id, Agent: "codex", Timeout: time.Hour}}, s.now)
 	}
 	for i := range 10 {
-		f.submit(protocol.Task{ID: fmt.Sprint("high", i), Agent: "codex", Priority: protocol.PriorityHigh, Timeout: time.Hour}, s.now)
+		f.submit(protocol.Task{Request: protocol.Request{ID: fmt.Sprint("high", i), Agent: "codex", Priority: protocol.PriorityHigh, Timeout: time.Hour}}, s.now)
 	}
 	s.until(s.now.Add(time.Second))
 	for i := -1; i < 9; i++ { // one minute each

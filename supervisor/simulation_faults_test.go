@@ -184,13 +184,15 @@ func (m *simulation) operate(s *site, a *actor) {
 		switch state := b.plan.Tasks.Of(subject).State; {
 		case t.ID != id:
 		case t.Hold != nil:
-			order(protocol.Change{Verb: protocol.VerbRelease, Ref: t.Ref, Agent: t.Agent, Hold: t.Hold.Reason}, subject)
+			order(protocol.Change{Verb: protocol.VerbRelease, Judged: protocol.Judged{Ref: t.Ref}, Agent: t.Agent, Hold: t.Hold.Reason}, subject)
 		case t.Outcome != nil && !t.Outcome.Succeeded() && !t.Cancelled && len(m.inHand(d, id)) == 0:
 			n := snapshotOf(s.files.cards[id]).committed
-			order(protocol.Change{Verb: protocol.VerbRetry, Ref: t.Outcome.Ref, Agent: t.Agent, Action: protocol.ActionRetry, Rule: "operator", Code: "OPERATOR",
-				Attempt: n + 1, Until: m.now(), Hold: protocol.HoldRetry, ReleaseBy: m.now().Add(m.cfg.Tasks.Lease), Twice: t.Outcome.Twice}, subject)
+			order(protocol.Change{Verb: protocol.VerbRetry, Judged: protocol.Judged{Ref: t.Outcome.Ref}, Agent: t.Agent, Entry: protocol.Entry{
+				Action: protocol.ActionRetry, Rule: "operator", Code: "OPERATOR",
+				Attempt: n + 1, Twice: t.Outcome.Twice,
+			}, Until: m.now(), Hold: protocol.HoldRetry, ReleaseBy: m.now().Add(m.cfg.Tasks.Lease)}, subject)
 		case state != protocol.TaskDone && !t.Cancelled && m.odds(30):
-			order(protocol.Change{Verb: protocol.VerbCancel, Ref: t.Ref, Agent: t.Agent}, subject)
+			order(protocol.Change{Verb: protocol.VerbCancel, Judged: protocol.Judged{Ref: t.Ref}, Agent: t.Agent}, subject)
 		}
 	}
 }

@@ -76,8 +76,10 @@ func (m *simulation) submit(s *site, a *actor, id string) {
 		m.after(5*time.Second, func() { m.submit(s, a, id) })
 		return
 	}
-	t := protocol.Task{ID: id, Agent: a.name, Source: "livhana", Type: "execute", Priority: protocol.Priority(m.chance.IntN(4)),
-		Timeout: m.between(time.Minute, 6*time.Minute)}
+	t := protocol.Task{Request: protocol.Request{
+		ID: id, Agent: a.name, Source: "livhana", Type: "execute", Priority: protocol.Priority(m.chance.IntN(4)),
+		Timeout: m.between(time.Minute, 6*time.Minute),
+	}}
 	j := &job{s: s, id: id, cores: 1, memory: 256 << 20, lasts: m.between(5*time.Second, 90*time.Second), reported: map[int]bool{}, had: map[int]bool{}, shown: m.awake, asked: m.awake, shut: m.awake, starves: m.awake, failed: m.awake}
 	if m.kind == herded {
 		j.lasts = m.between(10*time.Second, 40*time.Second)

@@ -222,7 +222,7 @@ func renewals(snap *protocol.Snapshot, now time.Time, lease time.Duration) []pro
 			continue
 		}
 		changes = append(changes, protocol.Change{Verb: protocol.VerbRenew, Subject: snap.Subject(protocol.KindTask, t.ID),
-			Reason: protocol.ReasonLease, Why: "the next steward follows at once", Ref: t.Ref, Agent: t.Agent,
+			Reason: protocol.ReasonLease, Why: "the next steward follows at once", Judged: protocol.Judged{Ref: t.Ref}, Agent: t.Agent,
 			ReleaseBy: now.Add(max(lease, 2*handOverTime))})
 	}
 	return changes
@@ -237,7 +237,7 @@ func releases(snap *protocol.Snapshot) []protocol.Change {
 			continue
 		}
 		changes = append(changes, protocol.Change{Verb: protocol.VerbRelease, Subject: snap.Subject(protocol.KindTask, t.ID),
-			Reason: protocol.ReasonStopping, Why: "steward stops; nothing stays held", Ref: t.Ref, Agent: t.Agent})
+			Reason: protocol.ReasonStopping, Why: "steward stops; nothing stays held", Judged: protocol.Judged{Ref: t.Ref}, Agent: t.Agent})
 	}
 	return changes
 }

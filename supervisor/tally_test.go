@@ -78,7 +78,7 @@ func TestGoals(t *testing.T) {
 // TestHundredLooksAreOneAlert: the same failure, seen again and again, calls nobody twice.
 func TestHundredLooksAreOneAlert(t *testing.T) {
 	s := newStage(t)
-	s.demo().submit(protocol.Task{ID: "t1", Agent: "codex"}, s.now)
+	s.demo().submit(protocol.Task{Request: protocol.Request{ID: "t1", Agent: "codex"}}, s.now)
 	s.until(midnight.Add(time.Minute))
 	s.demo().finish("t1", failure("GIT_CONFLICT"), s.now)
 	s.until(midnight.Add(10 * time.Minute))

@@ -313,7 +313,7 @@ func (s *stage) doTask(w []string) error {
 }
 
 func (s *stage) appear(id string, w []string) (err error) {
-	t := protocol.Task{ID: id, Agent: "codex", Source: "livhana", Type: "execute", Priority: protocol.PriorityMedium, Timeout: 300 * time.Second}
+	t := protocol.Task{Request: protocol.Request{ID: id, Agent: "codex", Source: "livhana", Type: "execute", Priority: protocol.PriorityMedium, Timeout: 300 * time.Second}}
 	since := s.now
 	for i := 0; i+1 < len(w); i += 2 {
 		switch w[i] {
@@ -353,7 +353,7 @@ func (s *stage) appear(id string, w []string) (err error) {
 func (s *stage) doResult(w []string) error {
 	f, id := s.demo(), w[0]
 	if f.cards[id] == nil {
-		s.demo().submit(protocol.Task{ID: id, Agent: "codex"}, s.now)
+		s.demo().submit(protocol.Task{Request: protocol.Request{ID: id, Agent: "codex"}}, s.now)
 	}
 	o := protocol.Outcome{Status: w[1], Agent: f.cards[id].task.Agent}
 	rest, since := w[2:], s.now

@@ -187,7 +187,7 @@ func taskOf(snap *protocol.Snapshot, id string) *protocol.Task {
 			return &snap.Tasks[i]
 		}
 	}
-	return &protocol.Task{ID: id}
+	return &protocol.Task{Request: protocol.Request{ID: id}}
 }
 
 // retry issues a task again at the operator's request, beyond what the rules allow.

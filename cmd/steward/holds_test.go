@@ -56,7 +56,7 @@ func held(t *testing.T, dir string, leases map[string]time.Time) {
 	snap := speaker.Observe(t.Context(), protocol.Look{Now: now})
 	for _, task := range snap.Tasks {
 		c := protocol.Change{Verb: protocol.VerbHold, Subject: snap.Subject(protocol.KindTask, task.ID), Reason: protocol.ReasonCapacity, Why: "full", Hold: protocol.HoldCapacity,
-			Until: now.Add(time.Minute), ReleaseBy: leases[task.ID], Ref: task.Ref}
+			Until: now.Add(time.Minute), ReleaseBy: leases[task.ID], Judged: protocol.Judged{Ref: task.Ref}}
 		if err := speaker.Apply(t.Context(), c, now); err != nil {
 			t.Fatal(err)
 		}

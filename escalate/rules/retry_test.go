@@ -127,7 +127,7 @@ func (s *story) play(text string) string {
 }
 
 func (s *story) newTask(word []string) {
-	s.task = protocol.Task{ID: word[0], Timeout: 5 * time.Minute, Agent: "codex-cursor", Type: "execute"}
+	s.task = protocol.Task{Request: protocol.Request{ID: word[0], Timeout: 5 * time.Minute, Agent: "codex-cursor", Type: "execute"}}
 	s.wire = "agentstatus"
 	fmt.Fprintf(&s.out, "task %s\n", s.task.ID)
 	for i := 1; i+1 < len(word); i += 2 {
@@ -265,7 +265,7 @@ func TestAttemptsStayWithinLimits(t *testing.T) {
 		cfg := base
 		cfg.MaxAttempts = rapid.IntRange(1, 6).Draw(rt, "ceiling")
 		now := time.Date(2025, 10, 22, 10, 0, 0, 0, time.UTC)
-		task := protocol.Task{ID: rapid.StringN(1, 8, -1).Draw(rt, "id"), Timeout: 20 * time.Minute}
+		task := protocol.Task{Request: protocol.Request{ID: rapid.StringN(1, 8, -1).Draw(rt, "id"), Timeout: 20 * time.Minute}}
 		rule := make(map[string]Rule)
 		for _, r := range cfg.Rules {
 			rule[r.Name()] = r
@@ -314,7 +314,7 @@ func TestScheduleSurvivesCrash(t *testing.T) {
 	cfg := builtinRules(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		now := time.Date(2025, 10, 22, 10, 0, 0, 0, time.UTC)
-		task := protocol.Task{ID: "t", Timeout: time.Minute, Outcome: outcomes(now).Draw(rt, "outcome")}
+		task := protocol.Task{Request: protocol.Request{ID: "t", Timeout: time.Minute}, Outcome: outcomes(now).Draw(rt, "outcome")}
 		first := Judge(task, "agentstatus", now, cfg)
 		if first.Due.IsZero() {
 			return
@@ -334,7 +334,7 @@ func TestScheduleSurvivesCrash(t *testing.T) {
 
 func TestScheduleNeverTurnsAStopIntoARetry(t *testing.T) {
 	now := time.Date(2025, 10, 22, 10, 0, 0, 0, time.UTC)
-	task := protocol.Task{ID: "t", Attempts: []protocol.Attempt{{N: 1, Action: "retry", Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Due: now}}}
+	task := protocol.Task{Request: protocol.Request{ID: "t"}, Record: protocol.Record{Attempts: []protocol.Attempt{{N: 1, Action: "retry", Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Due: now}}}}
 	for status, want := range map[string]string{"completed": ActionNone, "blocked": "stop", "failed": "stop"} {
 		task.Outcome = &protocol.Outcome{Status: status}
 		if r := Judge(task, "agentstatus", now, builtinRules(t)); r.Action != want {
@@ -359,10 +359,10 @@ func TestReasonAndSeverity(t *testing.T) {
 		"stop":      {failedTask("t", "GIT_CONFLICT", "warning", ""), protocol.ReasonRule, "fatal"},
 		"limited":   {failedTask("t", "RATE_LIMITED", "", ""), protocol.ReasonRule, "error"},
 		"deferred":  {protocol.Task{Outcome: &protocol.Outcome{Status: "deferred"}}, protocol.ReasonDeferred, "warning"},
-		"exhausted": {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Attempts: once}, protocol.ReasonExhausted, "error"},
-		"damaged":   {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Attempts: []protocol.Attempt{{N: 1, Action: "retry", Committed: true}}}, protocol.ReasonExhausted, "error"},
-		"completed": {protocol.Task{Outcome: &protocol.Outcome{Status: "completed"}, Buried: true}, protocol.ReasonFinished, ""},
-		"cancelled": {protocol.Task{Outcome: &protocol.Outcome{Status: "failed"}, Cancelled: true}, protocol.ReasonOperator, ""},
+		"exhausted": {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Record: protocol.Record{Attempts: once}}, protocol.ReasonExhausted, "error"},
+		"damaged":   {protocol.Task{Outcome: &protocol.Outcome{Status: "timeout"}, Record: protocol.Record{Attempts: []protocol.Attempt{{N: 1, Action: "retry", Committed: true}}}}, protocol.ReasonExhausted, "error"},
+		"completed": {protocol.Task{Outcome: &protocol.Outcome{Status: "completed"}, Record: protocol.Record{Buried: true}}, protocol.ReasonFinished, ""},
+		"cancelled": {protocol.Task{Outcome: &protocol.Outcome{Status: "failed"}, Record: protocol.Record{Cancelled: true}}, protocol.ReasonOperator, ""},
 		"running":   {protocol.Task{}, protocol.ReasonFinished, ""},
 	} {
 		if r := Judge(c.task, "agentstatus", printed, cfg); r.Reason != c.reason || r.Severity != c.severity {
@@ -375,8 +375,8 @@ func TestReasonAndSeverity(t *testing.T) {
 // conditions of the present error's row.
 func TestScheduleOfAnotherError(t *testing.T) {
 	due := printed.Add(time.Minute)
-	task := protocol.Task{ID: "t", Timeout: time.Minute, Outcome: &protocol.Outcome{Status: "timeout"},
-		Attempts: []protocol.Attempt{{N: 1, Action: "defer", Rule: "code=CAPACITY_EXCEEDED", Code: "CAPACITY_EXCEEDED", Due: due}}}
+	task := protocol.Task{Request: protocol.Request{ID: "t", Timeout: time.Minute}, Outcome: &protocol.Outcome{Status: "timeout"},
+		Record: protocol.Record{Attempts: []protocol.Attempt{{N: 1, Action: "defer", Rule: "code=CAPACITY_EXCEEDED", Code: "CAPACITY_EXCEEDED", Due: due}}}}
 	r := Judge(task, "agentstatus", printed, builtinRules(t))
 	if r.Action != "defer" || r.Code != "CAPACITY_EXCEEDED" || !r.Due.Equal(due) || r.NeedsProof || r.Timeout != 0 || r.Counted {
 		t.Errorf("%+v", r)
@@ -412,7 +412,7 @@ func TestLimitCountsFromTheResult(t *testing.T) {
 }
 
 func TestTimeoutGrowsOnce(t *testing.T) {
-	task := protocol.Task{ID: "t", Timeout: 10 * time.Minute, Outcome: &protocol.Outcome{Status: "timeout"}}
+	task := protocol.Task{Request: protocol.Request{ID: "t", Timeout: 10 * time.Minute}, Outcome: &protocol.Outcome{Status: "timeout"}}
 	for name, c := range map[string]struct {
 		hold *protocol.Hold
 		base time.Duration
@@ -478,7 +478,7 @@ func TestBudget(t *testing.T) {
 func BenchmarkRule(b *testing.B) {
 	cfg := builtinRules(b)
 	now := time.Date(2025, 10, 22, 10, 0, 0, 0, time.UTC)
-	task := protocol.Task{ID: "3f2a", Agent: "codex-cursor", Timeout: time.Minute, Outcome: &protocol.Outcome{
+	task := protocol.Task{Request: protocol.Request{ID: "3f2a", Agent: "codex-cursor", Timeout: time.Minute}, Outcome: &protocol.Outcome{
 		Status: "failed", Failures: []protocol.Failure{{Code: "DISK_SLOW", Severity: "error", Message: "too slow"}}}}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -84,7 +84,7 @@ func FuzzResetTime(f *testing.F) {
 		if ok && at.Sub(printed).Abs() > 2*resetSpan+24*time.Hour {
 			t.Fatalf("%v is far off", at)
 		}
-		task := protocol.Task{ID: "t", Outcome: &protocol.Outcome{Status: "failed",
+		task := protocol.Task{Request: protocol.Request{ID: "t"}, Outcome: &protocol.Outcome{Status: "failed",
 			Failures: []protocol.Failure{{Code: "RATE_LIMITED", Message: text}}}}
 		row := Rule{Code: "RATE_LIMITED", Action: ActionWait, Attempts: 1, Delay: time.Minute, MaxDelay: time.Hour}
 		r := Judge(task, "", printed, RetryConfig{Rules: []Rule{row}, MaxAttempts: 1, MaxTimeout: time.Hour})
@@ -95,7 +95,7 @@ func FuzzResetTime(f *testing.F) {
 }
 
 func failedTask(id, code, severity, message string) protocol.Task {
-	return protocol.Task{ID: id, Outcome: &protocol.Outcome{Status: "failed",
+	return protocol.Task{Request: protocol.Request{ID: id}, Outcome: &protocol.Outcome{Status: "failed",
 		Failures: []protocol.Failure{{Code: code, Severity: severity, Message: message, File: "scripts/x.sh", Line: 12}}}}
 }
 
@@ -134,7 +134,7 @@ func TestAnnounce(t *testing.T) {
 	titled.Title = "deploy voice-service"
 	pathed := titled
 	pathed.Title = "Task execute /home/jesse/LivHana-SoT/scripts/deployment/START.sh"
-	blocked := protocol.Task{ID: "merge", Outcome: &protocol.Outcome{Status: "blocked", Summary: "waits for a key"}}
+	blocked := protocol.Task{Request: protocol.Request{ID: "merge"}, Outcome: &protocol.Outcome{Status: "blocked", Summary: "waits for a key"}}
 	for name, c := range map[string]struct {
 		task            protocol.Task
 		summary, spoken string

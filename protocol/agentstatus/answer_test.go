@@ -36,7 +36,7 @@ func decisionText(option, at, incident string) string {
 }
 
 func answerTo(ref protocol.Ref, incident, option string, at time.Time) protocol.Change {
-	return protocol.Change{Verb: protocol.VerbAnswer, Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID}, Ref: ref, Agent: codex,
+	return protocol.Change{Verb: protocol.VerbAnswer, Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID}, Judged: protocol.Judged{Ref: ref}, Agent: codex,
 		Reason: protocol.ReasonOperator, Why: "jesse answered: Run it again",
 		Answer: &protocol.Answer{Key: incident, Option: option, Label: "Run it again", Why: "the disk has room now", By: "jesse", At: at}}
 }

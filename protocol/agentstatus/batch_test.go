@@ -40,7 +40,7 @@ func (b *batch) changes(verb protocol.Verb, reason protocol.Reason) (list []prot
 				task = t
 			}
 		}
-		list = append(list, protocol.Change{Verb: verb, Reason: reason, Subject: snap.Subject(protocol.KindTask, id), Ref: task.Ref,
+		list = append(list, protocol.Change{Verb: verb, Reason: reason, Subject: snap.Subject(protocol.KindTask, id), Judged: protocol.Judged{Ref: task.Ref},
 			Agent: "codex-cursor", Hold: protocol.HoldCapacity, Why: "the machine is full", ReleaseBy: b.Now.Add(time.Minute)})
 	}
 	return list
@@ -160,7 +160,7 @@ func holdAndReleaseForEver(t *testing.T, dir string) {
 			snap := p.Observe(t.Context(), protocol.Look{Now: now})
 			var list []protocol.Change
 			for _, task := range snap.Tasks {
-				list = append(list, protocol.Change{Verb: verb, Reason: protocol.ReasonStopping, Subject: snap.Subject(protocol.KindTask, task.ID), Ref: task.Ref,
+				list = append(list, protocol.Change{Verb: verb, Reason: protocol.ReasonStopping, Subject: snap.Subject(protocol.KindTask, task.ID), Judged: protocol.Judged{Ref: task.Ref},
 					Agent: task.Agent, Hold: protocol.HoldCapacity, Why: "x", ReleaseBy: now.Add(time.Minute)})
 			}
 			if first && verb == protocol.VerbHold {

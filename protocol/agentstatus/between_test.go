@@ -34,13 +34,13 @@ func TestResultByHandBetweenRuns(t *testing.T) {
 		if tc.ours {
 			take(t, me, c, "m")
 			task, _ := find(c.look(), id)
-			apply(protocol.Change{Verb: protocol.VerbConclude, Ref: task.Ref, Claim: task.Claim, Code: "AGENT_LOST"})
+			apply(protocol.Change{Verb: protocol.VerbConclude, Judged: protocol.Judged{Ref: task.Ref, Claim: task.Claim}, Entry: protocol.Entry{Code: "AGENT_LOST"}})
 		} else if err := me.Finish(t.Context(), id, Result{Status: "failed", Source: codex, Errors: []TaskError{{Code: "TIMEOUT", Message: "slow", Severity: "error"}}}, c.now); err != nil {
 			t.Fatal(err)
 		}
 		task, _ := find(c.look(), id)
 		due := c.now.Add(time.Hour)
-		apply(protocol.Change{Verb: protocol.VerbRetry, Ref: task.Outcome.Ref, Action: tc.action, Attempt: 1, Until: due, ReleaseBy: due, Hold: protocol.HoldRetry})
+		apply(protocol.Change{Verb: protocol.VerbRetry, Judged: protocol.Judged{Ref: task.Outcome.Ref}, Entry: protocol.Entry{Action: tc.action, Attempt: 1}, Until: due, ReleaseBy: due, Hold: protocol.HoldRetry})
 		p.Close()
 
 		if err := me.Finish(t.Context(), id, done(""), c.now); !errors.Is(err, tc.want) {

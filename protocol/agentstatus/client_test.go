@@ -289,8 +289,8 @@ func TestResultOfARunTakenForLost(t *testing.T) {
 	p := New(c.dir, Options{})
 	defer p.Close()
 	task, _ := find(c.look(), id)
-	if err := p.Apply(t.Context(), protocol.Change{Verb: protocol.VerbConclude, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}, Ref: task.Ref,
-		Claim: task.Claim, Code: "AGENT_LOST", Why: "silent"}, c.now); err != nil {
+	if err := p.Apply(t.Context(), protocol.Change{Verb: protocol.VerbConclude, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id},
+		Judged: protocol.Judged{Ref: task.Ref, Claim: task.Claim}, Entry: protocol.Entry{Code: "AGENT_LOST"}, Why: "silent"}, c.now); err != nil {
 		t.Fatal(err)
 	}
 	if err := me.Finish(t.Context(), id, done("m"), c.now); err != nil {
@@ -397,9 +397,9 @@ func TestRetryEndsTheClaim(t *testing.T) {
 		}
 	}
 	task, _ := find(c.look(), id)
-	apply(protocol.Change{Verb: protocol.VerbConclude, Ref: task.Ref, Claim: task.Claim, Code: "AGENT_LOST"})
+	apply(protocol.Change{Verb: protocol.VerbConclude, Judged: protocol.Judged{Ref: task.Ref, Claim: task.Claim}, Entry: protocol.Entry{Code: "AGENT_LOST"}})
 	task, _ = find(c.look(), id)
-	apply(protocol.Change{Verb: protocol.VerbRetry, Ref: task.Outcome.Ref, Action: protocol.ActionRetry, Attempt: 1, Until: c.now, Hold: protocol.HoldRetry})
+	apply(protocol.Change{Verb: protocol.VerbRetry, Judged: protocol.Judged{Ref: task.Outcome.Ref}, Entry: protocol.Entry{Action: protocol.ActionRetry, Attempt: 1}, Until: c.now, Hold: protocol.HoldRetry})
 	work, err := c.client().Open(t.Context(), codex, c.now)
 	if err != nil || len(work) != 1 || work[0].Attempt != 2 {
 		t.Fatalf("open: %+v, %v", work, err)
@@ -565,8 +565,8 @@ func TestConcludeMeansOneClaim(t *testing.T) {
 	p := New(c.dir, Options{})
 	defer p.Close()
 	conclude := func() error {
-		return p.Apply(t.Context(), protocol.Change{Verb: protocol.VerbConclude, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}, Ref: judged.Ref,
-			Claim: judged.Claim, Code: "AGENT_LOST"}, c.now)
+		return p.Apply(t.Context(), protocol.Change{Verb: protocol.VerbConclude, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id},
+			Judged: protocol.Judged{Ref: judged.Ref, Claim: judged.Claim}, Entry: protocol.Entry{Code: "AGENT_LOST"}}, c.now)
 	}
 	if err := conclude(); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("given back: %v", err)

@@ -19,7 +19,7 @@ func TestLateWritesToTheRegistry(t *testing.T) {
 		old, err := os.OpenFile(s.Path(Base+"/"+registry), os.O_RDWR, 0)
 		s.Do(err)
 		a, _ := s.look().Agent(codex)
-		s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error", Reason: protocol.ReasonSilent}))
+		s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Judged: protocol.Judged{Ref: a.Ref}, Status: "error", Reason: protocol.ReasonSilent}))
 		if meanwhile {
 			s.Do(s.p.Prepare(t.Context(), boot("third", 3, s.Now)))
 		}
@@ -53,7 +53,7 @@ func TestLateWritesToAnotherFolder(t *testing.T) {
 	old, err := os.OpenFile(s.Path(Base+"/"+registry), os.O_RDWR, 0)
 	s.Do(err)
 	defer old.Close()
-	s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error"}))
+	s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Judged: protocol.Judged{Ref: a.Ref}, Status: "error"}))
 	s.Do(os.Rename(s.Path(Base), s.Path("tmp/old")))
 	s.Write(Base+"/"+registry, `{"updated_at":"2026-01-02T03:04:05Z","agents":{}}`)
 	_, err = old.WriteAt([]byte(strings.Replace(registryText, "idle", "busy", 1)), 0)

@@ -32,7 +32,7 @@ func TestFullDisk(t *testing.T) {
 	_ = os.WriteFile(fill, bytes.Repeat([]byte("x"), 1<<20), 0o644) // fill the disk
 	k := only(t, s.look())
 	for _, c := range []protocol.Change{retryChange(k, s.Now, time.Hour),
-		{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: protocol.Ref{Sum: "active"}, Status: "error"}} {
+		{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Judged: protocol.Judged{Ref: protocol.Ref{Sum: "active"}}, Status: "error"}} {
 		if err := s.apply(c); !errors.Is(err, jsonfile.ErrNoSpace) {
 			t.Errorf("%s on a full disk: %v", c.Verb, err)
 		}

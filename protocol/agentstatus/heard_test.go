@@ -133,8 +133,8 @@ func TestLastSeen(t *testing.T) {
 		}
 		at := now.Add(time.Minute)
 		p.Observe(t.Context(), protocol.Look{Now: at})
-		c := protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: protocol.Ref{Sum: "active"},
-			Status: "error", Reason: tc.reason, Seen: tc.seen}
+		c := protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Judged: protocol.Judged{Ref: protocol.Ref{Sum: "active"}, Seen: tc.seen},
+			Status: "error", Reason: tc.reason}
 		if err := p.Apply(t.Context(), c, at); err != nil {
 			t.Fatal(err)
 		}

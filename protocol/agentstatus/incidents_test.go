@@ -13,8 +13,8 @@ import (
 // after its agent was lost: a change that is carried out twice writes one line.
 func TestEscalationsAndHandoffsInTheLog(t *testing.T) {
 	s := newSite(t, around+file(requestPath, requestText)+file(resultPath, strings.ReplaceAll(resultText, "FILE_NOT_FOUND", "AGENT_LOST")))
-	call := protocol.Change{Verb: protocol.VerbLog, Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID}, Event: eventIncident, Agent: codex,
-		Code: "project/task_failed 1", Why: "It failed"}
+	call := protocol.Change{Verb: protocol.VerbLog, Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID},
+		Entry: protocol.Entry{Event: eventIncident, Code: "project/task_failed 1"}, Agent: codex, Why: "It failed"}
 	ofAgent := call
 	ofAgent.Subject, ofAgent.Code = protocol.Subject{Kind: protocol.KindAgent, ID: codex}, "project/agent 1"
 	s.look()

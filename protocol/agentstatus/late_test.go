@@ -16,7 +16,7 @@ func TestWhoCameLateSpeaksOn(t *testing.T) {
 	s.Do(err)
 	defer old.Close()
 	a, _ := s.look().Agent(codex)
-	s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error", Reason: protocol.ReasonSilent}))
+	s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Judged: protocol.Judged{Ref: a.Ref}, Status: "error", Reason: protocol.ReasonSilent}))
 	text := strings.Replace(registryText, `"agents": {`, `"agents": {"n1": {"status": "idle"}, "n2": {"status": "idle"},`, 1)
 	_, err = old.WriteAt([]byte(text), 0)
 	s.Do(err)
@@ -40,7 +40,7 @@ func TestRegistrationWrittenOver(t *testing.T) {
 	s.Do(err)
 	defer old.Close()
 	a, _ := s.look().Agent(codex)
-	s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Ref: a.Ref, Status: "error", Reason: protocol.ReasonSilent}))
+	s.Do(s.apply(protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Judged: protocol.Judged{Ref: a.Ref}, Status: "error", Reason: protocol.ReasonSilent}))
 	before := s.Read(Base + "/" + registry)
 	// the most common late write: an agent's own entry changes, and an entry is added
 	text := strings.Replace(strings.Replace(registryText, `"status": "idle"`, `"status": "busy"`, 1), `"agents": {`, `"agents": {"n1": {"status": "idle"},`, 1)

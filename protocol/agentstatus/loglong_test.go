@@ -70,7 +70,7 @@ func TestTaskOlderThanTheReadLog(t *testing.T) {
 			t.Errorf("task %s: logged: %t", task.ID, got)
 		}
 	}
-	s.Do(s.apply(protocol.Change{Verb: protocol.VerbLog, Reason: protocol.ReasonSeen, Event: "task_created", Agent: "codex-cursor", Why: "Task created",
+	s.Do(s.apply(protocol.Change{Verb: protocol.VerbLog, Reason: protocol.ReasonSeen, Entry: protocol.Entry{Event: "task_created"}, Agent: "codex-cursor", Why: "Task created",
 		Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID}}))
 	if n := strings.Count(s.Read(Base+"/"+logFile), `"task_created"`); n != 1 {
 		t.Errorf("the log has %d lines about the creation", n)

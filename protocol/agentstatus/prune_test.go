@@ -35,7 +35,7 @@ func TestPruneAttempts(t *testing.T) {
 	round := func(step time.Duration) {
 		t.Helper()
 		now = now.Add(step)
-		c.do(p.Apply(t.Context(), protocol.Change{Verb: protocol.VerbLog, Subject: protocol.Subject{Kind: protocol.KindTask, ID: "lost"}, Event: "test", Why: "a test"}, now))
+		c.do(p.Apply(t.Context(), protocol.Change{Verb: protocol.VerbLog, Subject: protocol.Subject{Kind: protocol.KindTask, ID: "lost"}, Entry: protocol.Entry{Event: "test"}, Why: "a test"}, now))
 	}
 	expect := func(want bool, when string) {
 		t.Helper()

@@ -94,11 +94,15 @@ func taskOf(s *state, e *entry, known directory, agents map[string]*agentFacts) 
 	if asked.path == "" && (o == nil || s.Patience.Passing(e.request.path) || s.Patience.Passing(e.held.path)) {
 		return protocol.Task{}, false
 	}
-	t := protocol.Task{ID: e.id, Agent: known.canonical(r.Target), Source: r.Source, Type: r.Type, Title: r.title,
+	t := protocol.Task{Request: protocol.Request{
+		ID: e.id, Agent: known.canonical(r.Target), Source: r.Source, Type: r.Type, Title: r.title,
 		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: capped(e.created(), s.Now),
-		Related: r.Context.Related, Payload: r.payload, Directive: r.Context.Directive, Silent: r.silent, Blocking: r.Coordination.Blocking,
-		Attempts: e.record.attempts, Buried: e.record.buried, Cancelled: e.record.cancelled,
-		CancelReason: e.record.reason, CancelWhy: e.record.why, Ref: asked.ref(), Hold: e.hold(), Reopened: e.reopened()}
+		Related: r.Context.Related, Payload: r.payload, Directive: r.Context.Directive, Silent: r.silent, Blocking: r.Coordination.Blocking, Ref: asked.ref(),
+	},
+		Record: protocol.Record{
+			Attempts: e.record.attempts, Buried: e.record.buried, Cancelled: e.record.cancelled,
+			CancelReason: e.record.reason, CancelWhy: e.record.why, Reopened: e.reopened(),
+		}, Hold: e.hold()}
 	t.Visible = e.request.Good && !e.result.There && o == nil
 	if e.request.Good {
 		t.Appeared = capped(appeared(e.request.Stamp), s.Now)

@@ -90,8 +90,8 @@ func only(t testing.TB, s *protocol.Snapshot) *protocol.Task {
 }
 
 func about(t *protocol.Task, v protocol.Verb) protocol.Change {
-	return protocol.Change{Verb: v, Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID}, Why: "because", Ref: t.Ref, Agent: t.Agent,
-		Asked: t.Ref, Created: t.Created}
+	return protocol.Change{Verb: v, Subject: protocol.Subject{Kind: protocol.KindTask, ID: taskID}, Why: "because",
+		Judged: protocol.Judged{Ref: t.Ref, Asked: t.Ref, Created: t.Created}, Agent: t.Agent}
 }
 
 func holdChange(t *protocol.Task, now time.Time) protocol.Change {
@@ -407,7 +407,7 @@ func agentCases() []protocoltest.Case {
 	of := func(v protocol.Verb, status string) func(*protocol.Snapshot, time.Time) protocol.Change {
 		return func(s *protocol.Snapshot, _ time.Time) protocol.Change {
 			a, _ := s.Agent("codex-cursor")
-			return protocol.Change{Verb: v, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: a.Name}, Agent: a.Name, Ref: a.Ref,
+			return protocol.Change{Verb: v, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: a.Name}, Agent: a.Name, Judged: protocol.Judged{Ref: a.Ref},
 				Status: status, Reason: protocol.ReasonSilent, Why: "silent for 92 s"}
 		}
 	}

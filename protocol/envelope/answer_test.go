@@ -73,7 +73,7 @@ func onLine(text string) string { return strings.ReplaceAll(text, "\n", "") + "\
 func answerTo(s *protocol.Snapshot, text, key string) protocol.Change {
 	for _, p := range s.Questions {
 		if strings.Contains(p.Text, text) {
-			c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindQuestion, p.ID), Reason: protocol.ReasonOperator, Why: "Jesse answered", Ref: p.Ref,
+			c := protocol.Change{Verb: protocol.VerbAnswer, Subject: s.Subject(protocol.KindQuestion, p.ID), Reason: protocol.ReasonOperator, Why: "Jesse answered", Judged: protocol.Judged{Ref: p.Ref},
 				Agent: p.Agent, Answer: &protocol.Answer{Key: key, Option: "2", Label: "Option B: Description and implications",
 					Why: "Explanation of why this decision was made", By: "Jesse"}}
 			if len(p.Options) == 0 {

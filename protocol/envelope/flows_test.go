@@ -125,7 +125,7 @@ func TestAgentWasQuicker(t *testing.T) {
 	if snap := s.look("x"); protocoltest.Codes(snap, "dep") != "security_bypassed critical" {
 		t.Errorf("%s", protocoltest.Codes(snap, "dep"))
 	}
-	if err := s.apply(holdOf(&protocol.Task{ID: "nobody"}, s.Now)); !errors.Is(err, protocol.ErrConflict) {
+	if err := s.apply(holdOf(&protocol.Task{Request: protocol.Request{ID: "nobody"}}, s.Now)); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("hold of nothing: %v", err)
 	}
 }
@@ -200,7 +200,7 @@ func TestAudit(t *testing.T) {
 	if _, err := os.Stat(s.Path(holdsDir)); err == nil {
 		t.Error("a folder was made without need")
 	}
-	if err := s.apply(protocol.Change{Verb: protocol.VerbLog, Event: "task_created"}); !errors.Is(err, protocol.ErrUnsupported) {
+	if err := s.apply(protocol.Change{Verb: protocol.VerbLog, Entry: protocol.Entry{Event: "task_created"}}); !errors.Is(err, protocol.ErrUnsupported) {
 		t.Errorf("another event: %v", err)
 	}
 }

@@ -149,7 +149,7 @@ func resolve(id string) fields {
 
 func holdOf(t *protocol.Task, now time.Time) protocol.Change {
 	return protocol.Change{Verb: protocol.VerbHold, Subject: protocol.Subject{Kind: protocol.KindTask, ID: t.ID}, Reason: protocol.ReasonBlocked,
-		Why: t.Block, Hold: protocol.HoldBlocked, ReleaseBy: now.Add(time.Minute), Ref: t.Ref, Agent: t.Agent}
+		Why: t.Block, Hold: protocol.HoldBlocked, ReleaseBy: now.Add(time.Minute), Judged: protocol.Judged{Ref: t.Ref}, Agent: t.Agent}
 }
 
 func releaseOf(id string) protocol.Change {
@@ -157,7 +157,7 @@ func releaseOf(id string) protocol.Change {
 }
 
 func logOf(e protocol.Event) protocol.Change {
-	return protocol.Change{Verb: protocol.VerbLog, Event: e.Name, Subject: e.Subject, Until: e.At, Why: e.Text, Agent: e.Agent, Ref: e.Ref}
+	return protocol.Change{Verb: protocol.VerbLog, Entry: protocol.Entry{Event: e.Name}, Subject: e.Subject, Until: e.At, Why: e.Text, Agent: e.Agent, Judged: protocol.Judged{Ref: e.Ref}}
 }
 
 func file(name, text string) string { return "-- " + name + " --\n" + text }

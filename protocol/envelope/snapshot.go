@@ -121,9 +121,11 @@ func (v *view) due(at time.Time) bool {
 func (v *view) task(t *task) protocol.Task {
 	m, a := t.assigned, t.assigned.assignment
 	named, awaits := t.inHand()
-	k := protocol.Task{ID: t.id, Agent: clean(m.to, maxText), Source: clean(m.from, maxText), Type: strings.ToLower(clean(m.to, maxText)),
-		Title: a.title, Priority: a.priority, Timeout: protocol.NoTimeout, Created: m.at, Related: a.related, Foreign: true, Hold: v.hold(t),
-		Visible: t.visible(), Named: named, Awaits: awaits, Block: v.block(t), Ref: m.ref(), Appeared: m.appeared}
+	k := protocol.Task{Request: protocol.Request{
+		ID: t.id, Agent: clean(m.to, maxText), Source: clean(m.from, maxText), Type: strings.ToLower(clean(m.to, maxText)),
+		Title: a.title, Priority: a.priority, Timeout: protocol.NoTimeout, Created: m.at, Related: a.related, Ref: m.ref(),
+	}, Handling: protocol.Handling{Foreign: true}, Hold: v.hold(t),
+		Visible: t.visible(), Flight: protocol.Flight{Named: named}, Awaits: awaits, Block: v.block(t), Appeared: m.appeared}
 	if m.inLog() {
 		k.Appeared = m.came()
 	}

@@ -33,7 +33,7 @@ func TestAttempts(t *testing.T) {
 	if got := refresh(); len(got) != 0 {
 		t.Fatalf("an empty record has %v", got)
 	}
-	c := protocol.Change{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "a.b"}, Attempt: 1, Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Agent: "builder"}
+	c := protocol.Change{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "a.b"}, Entry: protocol.Entry{Attempt: 1, Rule: "code=AGENT_LOST", Code: "AGENT_LOST"}, Agent: "builder"}
 	for range 2 { // a crash came between, and it is entered again
 		if err := l.Enter(root, c, now); err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestAttempts(t *testing.T) {
 	if got := refresh(); len(got) != 1 || !p.Calm() {
 		t.Errorf("a file that is gone is a fault for ever: %+v", p.Troubles())
 	}
-	if bad := (protocol.Change{Subject: protocol.Subject{ID: "../x"}, Attempt: 1}); l.Enter(root, bad, now) == nil {
+	if bad := (protocol.Change{Subject: protocol.Subject{ID: "../x"}, Entry: protocol.Entry{Attempt: 1}}); l.Enter(root, bad, now) == nil {
 		t.Error("a hostile id went on record")
 	}
 }

@@ -95,7 +95,7 @@ func TestForeignState(t *testing.T) {
 				t.Errorf("%s: %+v", text, snap)
 			}
 		}
-		c := protocol.Change{Verb: protocol.VerbUnlock, Subject: protocol.Subject{Kind: protocol.KindLock, ID: "projects"}, Ref: protocol.Ref{Path: stateFile, Sum: "x"}}
+		c := protocol.Change{Verb: protocol.VerbUnlock, Subject: protocol.Subject{Kind: protocol.KindLock, ID: "projects"}, Judged: protocol.Judged{Ref: protocol.Ref{Path: stateFile, Sum: "x"}}}
 		if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
 			t.Errorf("%s: unlock: %v", text, err)
 		}

@@ -23,7 +23,7 @@ func stateDocOf(agents, rest string) string {
 func (s *site) log(snap *protocol.Snapshot) {
 	s.T.Helper()
 	for _, e := range snap.Events {
-		s.Do(s.apply(protocol.Change{Verb: protocol.VerbLog, Subject: e.Subject, Event: e.Name, Agent: e.Agent, Until: e.At, Why: e.Text, Ref: e.Ref}))
+		s.Do(s.apply(protocol.Change{Verb: protocol.VerbLog, Subject: e.Subject, Entry: protocol.Entry{Event: e.Name}, Agent: e.Agent, Until: e.At, Why: e.Text, Judged: protocol.Judged{Ref: e.Ref}}))
 	}
 }
 
@@ -172,7 +172,7 @@ func TestRetryProtocol(t *testing.T) {
 		t.Errorf("what went back is told as new after a restart: %s", eventNames(snap))
 	}
 	s.move(boxPath(pending, id), boxPath(completed, id))
-	c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}, Attempt: 4, Ref: protocol.Ref{Path: boxDir + "/accepted/handoff-" + id + ".json", Sum: "x"}}
+	c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}, Entry: protocol.Entry{Attempt: 4}, Judged: protocol.Judged{Ref: protocol.Ref{Path: boxDir + "/accepted/handoff-" + id + ".json", Sum: "x"}}}
 	if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("one that is completed: %v", err)
 	}
@@ -186,12 +186,12 @@ func TestRequeueOfHostilePlaces(t *testing.T) {
 	s := newSite(t, file(statePath, stateDocOf("", ""))+file(Base+"/settings.json", "{}"))
 	s.look()
 	for _, place := range []string{"", "settings.json", "handoffs/accepted/../../settings.json", "/etc/passwd", "handoffs/completed/x.json", "handoffs/accepted/.json"} {
-		c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}, Attempt: 1, Ref: protocol.Ref{Path: place, Sum: "x"}}
+		c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}, Entry: protocol.Entry{Attempt: 1}, Judged: protocol.Judged{Ref: protocol.Ref{Path: place, Sum: "x"}}}
 		if err := s.apply(c); !errors.Is(err, protocol.ErrConflict) {
 			t.Errorf("%q: %v", place, err)
 		}
 	}
-	c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: "../x"}, Attempt: 1}
+	c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: "../x"}, Entry: protocol.Entry{Attempt: 1}}
 	if err := s.apply(c); err == nil {
 		t.Error("a hostile id was taken")
 	}

@@ -180,7 +180,7 @@ func TestForeignFileAmongFlatMessages(t *testing.T) {
 			t.Errorf("%+v %+v %+v %+v %+v", snap.Tasks, snap.Findings, snap.Faults, snap.Events, snap.Measures)
 		}
 	}
-	c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: "one"}, Attempt: 1, Ref: protocol.Ref{Path: boxDir + "/one.json", Sum: "x"}}
+	c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: "one"}, Entry: protocol.Entry{Attempt: 1}, Judged: protocol.Judged{Ref: protocol.Ref{Path: boxDir + "/one.json", Sum: "x"}}}
 	if err := s.apply(c); err == nil {
 		t.Error("it was put back")
 	}

@@ -169,8 +169,10 @@ func (v *view) tasks(since time.Time, attempts func(id string) []protocol.Attemp
 			continue
 		}
 		ref := protocol.Ref{Path: h.file, Sum: string(h.Sum)}
-		t := protocol.Task{ID: m.id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, Timeout: protocol.NoTimeout,
-			Created: capped(m.created.By(h.appeared), v.now), Appeared: h.appeared, Foreign: true, Requeue: true, Attempts: attempts(m.id), Ref: ref}
+		t := protocol.Task{Request: protocol.Request{
+			ID: m.id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, Timeout: protocol.NoTimeout,
+			Created: capped(m.created.By(h.appeared), v.now), Ref: ref,
+		}, Appeared: h.appeared, Handling: protocol.Handling{Foreign: true, Requeue: true}, Record: protocol.Record{Attempts: attempts(m.id)}}
 		switch at := h.where(); {
 		case m.status == statusFailed:
 			// Protocol 001, Retry Protocol, retries a recoverable error and hands a fatal one to the human. An error that names

@@ -55,7 +55,7 @@ func unlockChange(s *protocol.Snapshot, resource string) protocol.Change {
 
 func requeueChange(s *protocol.Snapshot, id string) protocol.Change {
 	c := protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}, Reason: protocol.ReasonLost, Why: "its agent is gone",
-		Action: protocol.ActionRetry, Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Attempt: 1}
+		Entry: protocol.Entry{Action: protocol.ActionRetry, Rule: "code=AGENT_LOST", Code: "AGENT_LOST", Attempt: 1}}
 	if t := taskOf(s, id); t != nil {
 		c.Ref, c.Agent = t.Ref, t.Agent
 		c.Attempt = 1 + t.Count(func(protocol.Attempt) bool { return true })
@@ -65,10 +65,10 @@ func requeueChange(s *protocol.Snapshot, id string) protocol.Change {
 
 func logChange(s *protocol.Snapshot) protocol.Change {
 	if len(s.Events) == 0 {
-		return protocol.Change{Verb: protocol.VerbLog, Event: eventCreated, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}}
+		return protocol.Change{Verb: protocol.VerbLog, Entry: protocol.Entry{Event: eventCreated}, Subject: protocol.Subject{Kind: protocol.KindTask, ID: id}}
 	}
 	e := s.Events[0]
-	return protocol.Change{Verb: protocol.VerbLog, Subject: e.Subject, Event: e.Name, Agent: e.Agent, Until: e.At, Why: e.Text, Ref: e.Ref}
+	return protocol.Change{Verb: protocol.VerbLog, Subject: e.Subject, Entry: protocol.Entry{Event: e.Name}, Agent: e.Agent, Until: e.At, Why: e.Text, Judged: protocol.Judged{Ref: e.Ref}}
 }
 
 func shows(want string, ok func(*protocol.Snapshot) bool) func(*protocol.Snapshot) error {

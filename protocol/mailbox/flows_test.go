@@ -246,8 +246,8 @@ func TestClearing(t *testing.T) {
 	}
 	sum := string(jsonfile.SumOf([]byte(r.Read(devPath))))
 	for what, c := range map[string]protocol.Change{
-		"of a task that is not completed": {Subject: about(protocol.KindTask, "task-002"), Ref: protocol.Ref{Path: "messages/to-developer.json", Sum: sum}},
-		"in a file that is no mailbox":    {Subject: about(protocol.KindTask, "task-001"), Ref: protocol.Ref{Path: "queue.json"}},
+		"of a task that is not completed": {Subject: about(protocol.KindTask, "task-002"), Judged: protocol.Judged{Ref: protocol.Ref{Path: "messages/to-developer.json", Sum: sum}}},
+		"in a file that is no mailbox":    {Subject: about(protocol.KindTask, "task-001"), Judged: protocol.Judged{Ref: protocol.Ref{Path: "queue.json"}}},
 	} {
 		c.Verb = protocol.VerbFile
 		if err := r.apply(c); !errors.Is(err, protocol.ErrConflict) {
@@ -312,7 +312,7 @@ func TestRunningWithoutANumber(t *testing.T) {
 	if a.Presence != protocol.PresenceUnproved || !a.Idle || a.Ref != (protocol.Ref{}) {
 		t.Errorf("%+v", a)
 	}
-	c := protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestratorName), Status: "error", Ref: protocol.Ref{Sum: string(r.p.layouts[0].board.Value.sum)}}
+	c := protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestratorName), Status: "error", Judged: protocol.Judged{Ref: protocol.Ref{Sum: string(r.p.layouts[0].board.Value.sum)}}}
 	if err := r.apply(c); !errors.Is(err, protocol.ErrConflict) {
 		t.Errorf("mark: %v", err)
 	}

@@ -241,7 +241,7 @@ func (v *view) orchestratorAgent() (protocol.Agent, bool) {
 	if !b.there && o.verdict == unnamed {
 		return protocol.Agent{}, false
 	}
-	a := protocol.Agent{Name: orchestratorName, Status: "stopped", Recorded: "error", PID: o.pid, Evidence: o.evidence}
+	a := protocol.Agent{Name: orchestratorName, Status: "stopped", Recorded: "error", Processes: protocol.Processes{PID: o.pid}, Evidence: o.evidence}
 	if b.running && !o.signedOff(b) {
 		a.Status, a.Recorded = "running", "running"
 	}

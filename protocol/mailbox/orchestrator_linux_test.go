@@ -93,7 +93,7 @@ func TestOrchestratorLivesAndDies(t *testing.T) {
 	if k := taskOf(t, s, "task-001"); k.Lost == "" || protocoltest.Codes(s, "task-001") != "stuck medium" {
 		t.Errorf("%+v %s", k, protocoltest.Codes(s, "task-001"))
 	}
-	r.Do(r.apply(protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestratorName), Ref: a.Ref, Status: "error"}))
+	r.Do(r.apply(protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, orchestratorName), Judged: protocol.Judged{Ref: a.Ref}, Status: "error"}))
 	r.Do(r.apply(requeueChange(taskOf(t, s, "task-001"))))
 	s = r.pass(100 * time.Millisecond)
 	if a, _ = s.Agent(orchestratorName); a.Recorded != "error" || !a.Idle || protocoltest.Codes(s, orchestratorName)+protocoltest.Codes(s, "task-001") != "" || !taskOf(t, s, "task-001").Visible {

@@ -99,7 +99,7 @@ func cases() []protocoltest.Case {
 			Name: "correct running", Verb: protocol.VerbMark, Files: around,
 			Change: func(s *protocol.Snapshot, _ time.Time) protocol.Change {
 				a, _ := s.Agent(orchestratorName)
-				return protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, a.Name), Agent: a.Name, Ref: a.Ref, Status: "error",
+				return protocol.Change{Verb: protocol.VerbMark, Subject: about(protocol.KindAgent, a.Name), Agent: a.Name, Judged: protocol.Judged{Ref: a.Ref}, Status: "error",
 					Reason: protocol.ReasonGone, Why: "its process is gone"}
 			},
 			Shows: func(s *protocol.Snapshot) error {
@@ -151,7 +151,7 @@ func onTask(id string, f func(*protocol.Task) protocol.Change) func(*protocol.Sn
 }
 
 func change(t *protocol.Task, v protocol.Verb) protocol.Change {
-	return protocol.Change{Verb: v, Subject: about(protocol.KindTask, t.ID), Why: "because", Ref: t.Ref, Agent: t.Agent}
+	return protocol.Change{Verb: v, Subject: about(protocol.KindTask, t.ID), Why: "because", Judged: protocol.Judged{Ref: t.Ref}, Agent: t.Agent}
 }
 
 func requeueChange(t *protocol.Task) protocol.Change {

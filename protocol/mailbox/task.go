@@ -23,9 +23,11 @@ const rejectedCode = "REJECTED"
 // task converts one task of queue.json for the policies.
 func (v *view) task(r *record) protocol.Task {
 	since := v.since(r)
-	t := protocol.Task{ID: r.id, Agent: developer, Source: "tech-lead", Type: r.kind, Title: r.title, Priority: r.priority, Timeout: protocol.NoTimeout,
-		Created: v.Past(r.created), Appeared: v.Past(r.ended()), Foreign: true, Requeue: true, Attempts: v.attempts.Of(r.id),
-		Ref: protocol.Ref{Path: v.used.queueFile(), Sum: string(r.sum)}}
+	t := protocol.Task{Request: protocol.Request{
+		ID: r.id, Agent: developer, Source: "tech-lead", Type: r.kind, Title: r.title, Priority: r.priority, Timeout: protocol.NoTimeout,
+		Created: v.Past(r.created),
+		Ref:     protocol.Ref{Path: v.used.queueFile(), Sum: string(r.sum)},
+	}, Appeared: v.Past(r.ended()), Handling: protocol.Handling{Foreign: true, Requeue: true}, Record: protocol.Record{Attempts: v.attempts.Of(r.id)}}
 	if k := lastAttempt(v.attempts, r.id); k != nil {
 		t.Appeared = folder.Later(t.Appeared, k.Due)
 	}

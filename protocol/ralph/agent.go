@@ -11,7 +11,7 @@ import (
 // agents lists the orchestrator, if it has a pid file, and the workers that are of interest.
 func (v *view) agents(verdicts map[string]verdict) (list []protocol.Agent) {
 	if o := v.orchestrator; o.claimed() {
-		list = append(list, protocol.Agent{Name: orchestratorName, PID: o.pid, Process: o.leader, Presence: o.presence, Evidence: o.evidence})
+		list = append(list, protocol.Agent{Name: orchestratorName, Processes: protocol.Processes{PID: o.pid, Process: o.leader}, Presence: o.presence, Evidence: o.evidence})
 	}
 	for _, w := range v.workers.live {
 		d, inHand := verdicts[w.task]
@@ -46,8 +46,8 @@ var statusOf = map[string]string{pidFiles[0]: "running", pidFiles[1]: "resuming"
 
 func (v *view) agent(w *worker) protocol.Agent {
 	s := &w.session
-	a := protocol.Agent{Name: w.name, PID: s.pid, Tasks: []string{w.task}, Status: statusOf[s.leading], Process: s.leader,
-		Presence: s.presence, Evidence: s.evidence, Orphans: slices.Clone(s.orphans)}
+	a := protocol.Agent{Name: w.name, Processes: protocol.Processes{PID: s.pid, Process: s.leader, Orphans: slices.Clone(s.orphans)}, Tasks: []string{w.task}, Status: statusOf[s.leading],
+		Presence: s.presence, Evidence: s.evidence}
 	if w.plan {
 		a.Status = "planning"
 	}

@@ -97,7 +97,7 @@ func findingOf(s *protocol.Snapshot, code string) *protocol.Finding {
 }
 
 func about(v protocol.Verb, k *protocol.Task) protocol.Change {
-	return protocol.Change{Verb: v, Subject: task(k.ID), Why: "because", Ref: k.Ref, Agent: k.Agent}
+	return protocol.Change{Verb: v, Subject: task(k.ID), Why: "because", Judged: protocol.Judged{Ref: k.Ref}, Agent: k.Agent}
 }
 
 func kanban(lines ...string) string {

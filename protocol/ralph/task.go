@@ -170,8 +170,10 @@ func (w *worker) givenUp() string {
 func (v *view) tasks(verdicts map[string]verdict) []protocol.Task {
 	list := make([]protocol.Task, 0, len(v.board.listed))
 	for _, e := range v.board.listed {
-		t := protocol.Task{ID: e.id, Title: e.title, Priority: e.priority, Timeout: protocol.NoTimeout, Foreign: true, Answers: true,
-			Related: slices.Clone(e.related), Ref: protocol.Ref{Path: path.Join(Base, kanbanFile), Sum: e.sum}}
+		t := protocol.Task{Request: protocol.Request{
+			ID: e.id, Title: e.title, Priority: e.priority, Timeout: protocol.NoTimeout,
+			Related: slices.Clone(e.related), Ref: protocol.Ref{Path: path.Join(Base, kanbanFile), Sum: e.sum},
+		}, Handling: protocol.Handling{Foreign: true, Answers: true}}
 		w := v.workers.newest(e.id)
 		if w != nil && e.marker != todo {
 			t.Agent, t.Steps = w.name, w.steps()

@@ -140,7 +140,7 @@ func (k *agentJudge) register() {
 		return
 	}
 	k.change(k.s, protocol.Change{Verb: protocol.VerbMark, Subject: k.subject, Reason: reason,
-		Why: words.Sentence(k.verdict.Cause, k.env.now), Ref: a.Ref, Agent: a.Name, Status: word, Seen: k.verdict.Heard})
+		Why: words.Sentence(k.verdict.Cause, k.env.now), Judged: protocol.Judged{Ref: a.Ref, Seen: k.verdict.Heard}, Agent: a.Name, Status: word})
 }
 
 // alert tells the user of an agent that is dead, hangs, or is in error.

@@ -97,7 +97,7 @@ func (k *taskJudge) failed(r rules.Ruling) {
 		return
 	}
 	if r.Dead && !k.t.Buried && !k.old() && !k.t.Foreign { // the dead letter keeps the result on record as well
-		k.change(protocol.Change{Verb: protocol.VerbBury, Reason: protocol.ReasonExhausted, Ref: k.t.Outcome.Ref, Rule: r.Rule, Code: r.Code, Why: r.Why})
+		k.change(protocol.Change{Verb: protocol.VerbBury, Reason: protocol.ReasonExhausted, Judged: protocol.Judged{Ref: k.t.Outcome.Ref}, Entry: protocol.Entry{Rule: r.Rule, Code: r.Code}, Why: r.Why})
 	}
 	k.record()
 	k.count(false)
@@ -111,7 +111,7 @@ func (k *taskJudge) failed(r rules.Ruling) {
 // record keeps the first terminal result on record, so that no later one replaces it (protocol 000, Retry).
 func (k *taskJudge) record() {
 	if k.t.Outcome.Unrecorded && !k.t.Cancelled && mayChange(k.s) && !k.old() {
-		k.change(protocol.Change{Verb: protocol.VerbRecord, Reason: protocol.ReasonFinished, Ref: k.t.Outcome.Ref, Why: "its result stands"})
+		k.change(protocol.Change{Verb: protocol.VerbRecord, Reason: protocol.ReasonFinished, Judged: protocol.Judged{Ref: k.t.Outcome.Ref}, Why: "its result stands"})
 	}
 }
 
@@ -134,7 +134,7 @@ func (k *taskJudge) again(r rules.Ruling) {
 	// wanted.
 	if why := k.requests.after(k.t); why != "" && r.Action == protocol.ActionRetry {
 		k.is(protocol.TaskFailed, protocol.ReasonSuperseded, "%s", why)
-		k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Ref: o.Ref, Why: why})
+		k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Judged: protocol.Judged{Ref: o.Ref}, Why: why})
 		return
 	}
 	if settled := k.endedAt().Add(k.env.cfg.Tasks.Settle); o.Status == "deferred" && now.Before(settled) {
@@ -211,9 +211,11 @@ func (k *taskJudge) retry(r rules.Ruling, due time.Time) {
 	o := k.t.Outcome
 	// Silence alone does not prove that the old run is over.
 	twice := o.Twice || r.NeedsProof && k.agent.names(k.t.ID) && !k.agent.verdict.Proof
-	k.change(protocol.Change{Verb: protocol.VerbRetry, Reason: reason, Ref: o.Ref, Why: r.Why, Until: due,
-		ReleaseBy: k.env.now.Add(k.env.cfg.Tasks.Lease), Hold: protocol.HoldRetry, Action: r.Action, Rule: r.Rule, Code: r.Code,
-		Attempt: len(Committed(k.t)) + 1, Timeout: r.Timeout, Twice: twice, NoHold: k.env.view.Once})
+	k.change(protocol.Change{Verb: protocol.VerbRetry, Reason: reason, Judged: protocol.Judged{Ref: o.Ref}, Why: r.Why, Until: due,
+		ReleaseBy: k.env.now.Add(k.env.cfg.Tasks.Lease), Hold: protocol.HoldRetry, Entry: protocol.Entry{
+			Action: r.Action, Rule: r.Rule, Code: r.Code,
+			Attempt: len(Committed(k.t)) + 1, Timeout: r.Timeout, Twice: twice,
+		}, NoHold: k.env.view.Once})
 }
 
 // onDemand issues a task again because the operator asked for it, whatever the rules say.
@@ -229,9 +231,11 @@ const RuleOperator = "operator"
 
 // ManualRetry is the change that takes a result away for a run beyond the rules, at once.
 func ManualRetry(t *protocol.Task, now time.Time, lease time.Duration) protocol.Change {
-	return protocol.Change{Verb: protocol.VerbRetry, Ref: t.Outcome.Ref, Agent: t.Agent, Action: protocol.ActionRetry, Rule: RuleOperator,
-		Code: "OPERATOR", Attempt: len(Committed(t)) + 1, Until: now, Hold: protocol.HoldRetry, ReleaseBy: now.Add(lease),
-		Twice: t.Outcome.Twice}
+	return protocol.Change{Verb: protocol.VerbRetry, Judged: protocol.Judged{Ref: t.Outcome.Ref}, Agent: t.Agent, Entry: protocol.Entry{
+		Action: protocol.ActionRetry, Rule: RuleOperator,
+		Code: "OPERATOR", Attempt: len(Committed(t)) + 1,
+		Twice: t.Outcome.Twice,
+	}, Until: now, Hold: protocol.HoldRetry, ReleaseBy: now.Add(lease)}
 }
 
 // spend takes one retry from the project's hourly budget, once per run. A retry that is on record already is free.

@@ -11,8 +11,10 @@ import (
 func TestEventBeforeTheLog(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	appeared := now.Add(-time.Hour)
-	task := protocol.Task{ID: "t-1", Agent: "codex-cursor", Visible: true, Appeared: appeared, Created: appeared,
-		Ref: protocol.Ref{Path: "t-1.request.json", Sum: "1"}}
+	task := protocol.Task{Request: protocol.Request{
+		ID: "t-1", Agent: "codex-cursor", Created: appeared,
+		Ref: protocol.Ref{Path: "t-1.request.json", Sum: "1"},
+	}, Visible: true, Appeared: appeared}
 	for want, since := range map[bool]time.Time{true: appeared.Add(-time.Minute), false: appeared.Add(time.Minute)} {
 		v := View{Now: now, Snapshots: []protocol.Snapshot{{Project: "p", Protocol: "agentstatus", At: now, Act: true, LogSince: since, Tasks: []protocol.Task{task}}}}
 		old := Memory{LastLook: now.Add(-time.Second), Projects: map[string]ProjectMemory{"p": {Since: appeared.Add(-time.Hour), Looked: now.Add(-time.Second)}}}

@@ -147,7 +147,7 @@ func whole(summary string) string {
 func events(s *protocol.Snapshot) (r ruling) {
 	for _, e := range s.Events {
 		r.change(s, protocol.Change{Verb: protocol.VerbLog, Subject: s.Subject(e.Subject.Kind, e.Subject.ID), Reason: protocol.ReasonSeen,
-			Why: e.Text, Ref: e.Ref, Until: e.At, Agent: e.Agent, Event: e.Name})
+			Why: e.Text, Judged: protocol.Judged{Ref: e.Ref}, Until: e.At, Agent: e.Agent, Entry: protocol.Entry{Event: e.Name}})
 	}
 	return r
 }
@@ -230,5 +230,5 @@ func (k *taskJudge) event(event string, at time.Time, what, who string) {
 		k.wake(due)
 		return
 	}
-	k.change(protocol.Change{Verb: protocol.VerbLog, Reason: protocol.ReasonSeen, Event: event, Until: at, Why: what + who})
+	k.change(protocol.Change{Verb: protocol.VerbLog, Reason: protocol.ReasonSeen, Entry: protocol.Entry{Event: event}, Until: at, Why: what + who})
 }

@@ -145,7 +145,7 @@ func (k *taskJudge) heldWithResult() {
 		return
 	}
 	k.is(protocol.TaskWaiting, protocol.ReasonLate, "a second result of the attempt that is judged already")
-	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: o.Ref,
+	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Judged: protocol.Judged{Ref: o.Ref},
 		Why: "a second result of an attempt that is judged already"})
 }
 

@@ -29,7 +29,7 @@ func (d *decision) locks(s *protocol.Snapshot, at source, agents map[string]*age
 		r.rescanAt(v.Deadline, d.now)
 		switch {
 		case v.Release:
-			r.change(s, protocol.Change{Verb: protocol.VerbUnlock, Subject: subject, Reason: v.Reason, Why: words.Sentence(v.Cause, d.now), Ref: l.Ref, Agent: l.Holder})
+			r.change(s, protocol.Change{Verb: protocol.VerbUnlock, Subject: subject, Reason: v.Reason, Why: words.Sentence(v.Cause, d.now), Judged: protocol.Judged{Ref: l.Ref}, Agent: l.Holder})
 			if !mayChange(s) {
 				r.tell(lockOverdue(subject, l, v, d.now))
 			}

@@ -62,7 +62,7 @@ func (k *taskJudge) lost(twice bool, why string) {
 	case !k.t.Visible && k.t.Lost == "":
 		// A file that cannot be read lies in the place of the result, and must not be replaced.
 	default:
-		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Code: rules.CodeAgentLost, Twice: twice, Claim: k.t.Claim, Why: why})
+		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Entry: protocol.Entry{Code: rules.CodeAgentLost, Twice: twice}, Judged: protocol.Judged{Claim: k.t.Claim}, Why: why})
 	}
 }
 
@@ -115,8 +115,10 @@ func (k *taskJudge) requeue(r rules.Ruling, reason protocol.Reason, twice bool) 
 		return
 	}
 	k.is(protocol.TaskWaiting, protocol.ReasonRetry, "%s", r.Why)
-	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: reason, Why: r.Why, Action: protocol.ActionRetry, Rule: r.Rule, Code: r.Code,
-		Attempt: len(Committed(k.t)) + 1, Twice: twice})
+	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: reason, Why: r.Why, Entry: protocol.Entry{
+		Action: protocol.ActionRetry, Rule: r.Rule, Code: r.Code,
+		Attempt: len(Committed(k.t)) + 1, Twice: twice,
+	}})
 }
 
 // halfRequeued reports whether a crash cut a requeueing short: its entry stands on record, and nothing says yet that the work
@@ -127,6 +129,8 @@ func (k *taskJudge) halfRequeued() bool { return k.t.Requeue && scheduled(k.t) &
 func (k *taskJudge) repair() {
 	last := k.t.Attempts[len(k.t.Attempts)-1]
 	k.is(protocol.TaskWaiting, protocol.ReasonRepair, "a crash cut its way back short")
-	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: protocol.ReasonRepair, Why: k.verdict.Why, Action: last.Action,
-		Rule: last.Rule, Code: last.Code, Attempt: last.N, Agent: last.Agent, Twice: last.Twice})
+	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: protocol.ReasonRepair, Why: k.verdict.Why, Entry: protocol.Entry{
+		Action: last.Action,
+		Rule:   last.Rule, Code: last.Code, Attempt: last.N, Twice: last.Twice,
+	}, Agent: last.Agent})
 }

@@ -161,6 +161,6 @@ func (d *decision) logIncident(a rules.Alert) {
 	if s == nil || !s.LogsCalls || slices.Contains(s.Called, mark) || s.Busy || !mayChange(s) {
 		return
 	}
-	d.order(protocol.Change{Verb: protocol.VerbLog, Subject: a.Subject, Reason: protocol.ReasonSeen, Event: eventCalled,
-		Agent: a.Agent, Code: mark, Why: a.Summary})
+	d.order(protocol.Change{Verb: protocol.VerbLog, Subject: a.Subject, Reason: protocol.ReasonSeen, Entry: protocol.Entry{Event: eventCalled, Code: mark},
+		Agent: a.Agent, Why: a.Summary})
 }

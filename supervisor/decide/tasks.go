@@ -167,7 +167,7 @@ func (k *taskJudge) fileLate() {
 	if k.t.Foreign {
 		why = "what is left over of an ended task is put away"
 	}
-	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Ref: *k.t.Late, Why: why})
+	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Judged: protocol.Judged{Ref: *k.t.Late}, Why: why})
 }
 
 // change orders a change of this task.

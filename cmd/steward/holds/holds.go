@@ -55,7 +55,7 @@ func (h *Hold) isStale(now time.Time) bool { return now.After(h.by) }
 
 // Free releases the hold in the files.
 func (h *Hold) Free(ctx context.Context, reason protocol.Reason, why string) error {
-	c := protocol.Change{Verb: protocol.VerbRelease, Subject: h.Subject, Reason: reason, Why: why, Ref: h.ref, Agent: h.agent}
+	c := protocol.Change{Verb: protocol.VerbRelease, Subject: h.Subject, Reason: reason, Why: why, Judged: protocol.Judged{Ref: h.ref}, Agent: h.agent}
 	if h.Subject.Kind == protocol.KindAgent {
 		c.Verb = protocol.VerbResume
 	}
