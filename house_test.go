@@ -95,7 +95,7 @@ type source struct {
 	set  *token.FileSet
 }
 
-func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") }
+func (s *source) isTest() bool { return strings.HasSuffix(s.path, "_test.go") || s.in("test") }
 func (s *source) dir() string  { return path.Dir(s.path) }
 func (s *source) in(dirs ...string) bool {
 	return slices.ContainsFunc(dirs, func(d string) bool { return strings.HasPrefix(s.path, d+"/") })

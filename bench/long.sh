@@ -17,7 +17,7 @@ play() {
 	# Chance from another start each day; a failure prints the seed that replays it.
 	# See docs/decisions.md, "Random tests start with a fixed seed in CI".
 	play TestDecideProperties ./supervisor -rapid.checks=20000 -rapid.seed="$(date +%s)"
-	for room in ./cmd/steward ./heartbeat ./join/lock ./join/keep $(go list ./protocol/...); do
+	for room in ./test/e2e ./test/torture ./heartbeat ./join/lock ./join/keep $(go list ./protocol/...); do
 		STEWARD_LONG=1 play 'TestTorture|TestChannels|TestSuspend|TestFault|TestResultInTheMoment|TestContended|TestLock|TestFlock|TestKanban|TestLate|TestWorker|TestKeepers|TestKill|TestHerd|TestScale|TestNoIncrementIsLost|TestDesktopComesBack' "$room"
 	done
 	sh packaging/ci/fuzz.sh 20s

@@ -23,11 +23,11 @@ var proofs = []proof{
 	{"live locks lost under contention and kills (long form: 100,000 acquisitions)", "0 overlaps",
 		"join/lock", "^TestTorture$", regexp.MustCompile(`\d+ processes, \d+ holdings, \d+ processes killed, (\d+) overlaps`)},
 	{"  locks in state.json, past their time, taken from living agents", "0",
-		"cmd/steward", "^TestContendedLocks$", regexp.MustCompile(`(?m)^--- PASS: TestContendedLocks`)},
+		"test/torture", "^TestContendedLocks$", regexp.MustCompile(`(?m)^--- PASS: TestContendedLocks`)},
 	{"kill -9 at random (long form: 2,000 times)", "0 over limit, 0 lost, 0 repeated alerts",
-		"cmd/steward", "^TestTortureKill9$", regexp.MustCompile(`kills \d+, tasks \d+[^\n]*over limit (\d+), lost (\d+), repeated alerts (\d+)`)},
+		"test/torture", "^TestTortureKill9$", regexp.MustCompile(`kills \d+, tasks \d+[^\n]*over limit (\d+), lost (\d+), repeated alerts (\d+)`)},
 	{"incidents lost with daemon, notifier, bus or voice killed (long form: 1,000 rounds)", "0",
-		"cmd/steward", "^TestTortureChannels$", regexp.MustCompile(`kills map\[[^\n]*incidents \d+`)},
+		"test/torture", "^TestTortureChannels$", regexp.MustCompile(`kills map\[[^\n]*incidents \d+`)},
 }
 
 // measureProofs runs them beside each other: they count, and measure no time.

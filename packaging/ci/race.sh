@@ -18,6 +18,6 @@ TestFullProjectDisk TestWorkerStopsWhatIgnoresIt TestChannelsRestartedWallOfMany
 export GORACE=atexit_sleep_ms=0 # else every child process of a test waits for a second before it ends
 # shellcheck disable=SC2086 # the lists are words
 skip=$(printf '%s|' $alone $long)
-packages=$(git ls-files '*.go' | grep -v -e '_test\.go$' -e '^bench/' | xargs grep -lE '^[[:space:]]+go |\.Go\(' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+packages=$(git ls-files '*.go' | grep -v -e '_test\.go$' -e '^bench/' -e '^test/' | xargs grep -lE '^[[:space:]]+go |\.Go\(' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 # shellcheck disable=SC2086
-exec "${GO:-go}" test -race -short -parallel 6 -timeout 0 -skip "^(${skip%|})\$" "$@" $packages
+exec "${GO:-go}" test -race -short -parallel 6 -timeout 0 -skip "^(${skip%|})\$" "$@" $packages ./test/e2e ./test/torture

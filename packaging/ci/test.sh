@@ -20,12 +20,12 @@ run() {
 failed=0
 {
 	failed=0
-	run program ./cmd/steward -parallel 6 || failed=1
+	run program "./test/e2e ./test/torture" -p 1 -parallel 6 || failed=1
 	run machines ./packaging -count=1 || failed=1
 	exit "$failed"
 } >"$work/program.log" 2>&1 &
 program=$!
-run packages "$(go list ./... | grep -v -e '/packaging$' -e '/cmd/steward$' | tr '\n' ' ')" -p 2 || failed=1
+run packages "$(go list ./... | grep -v -e '/packaging$' -e '/test/e2e$' -e '/test/torture$' | tr '\n' ' ')" -p 2 || failed=1
 wait "$program" || failed=1
 cat "$work/program.log"
 echo "the slowest tests:"
