@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -122,24 +121,12 @@ func TestButtonsAreNotAlwaysOffered(t *testing.T) {
 	for name, c := range map[string]struct {
 		abilities []string
 		actions   []Action
-		limits    string
 	}{
-		"a server without buttons": {[]string{"body"}, button, ""},
-		"a message without any":    {[]string{"actions"}, nil, ""},
-		"none that can be shown":   {[]string{"actions"}, []Action{{"", "x"}, {"1", ""}}, ""},
-		"a bus that tells nothing": {[]string{"actions"}, button, `<busconfig><limit name="max_match_rules_per_connection">1</limit></busconfig>`},
+		"a server without buttons": {[]string{"body"}, button},
+		"a message without any":    {[]string{"actions"}, nil},
+		"none that can be shown":   {[]string{"actions"}, []Action{{"", "x"}, {"1", ""}}},
 	} {
-		dir, err := os.MkdirTemp("", "bus")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer os.RemoveAll(dir)
-		if c.limits != "" {
-			if err := os.WriteFile(filepath.Join(dir, "limits.conf"), []byte(c.limits), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		b := startBusIn(t, dir)
+		b := startBus(t)
 		n := (&notifyd{abilities: c.abilities}).serve(t, b)
 		proof, err := popupsOn(t, b.address(), 0).Show(t.Context(), Message{Key: "a", Title: "one", Actions: c.actions})
 		if err != nil || proof.Actions || proof.Result != Shown || len(n.shown(1)) != 0 {
@@ -184,19 +171,25 @@ func TestPressesThatDoNotCount(t *testing.T) {
 	onlyThis(t, n, p)
 }
 
+// newTable returns the popups of a server that never answers.
+func newTable() (*popupTable, *server) {
+	t := &popupTable{out: newOutbox()}
+	srv := &server{actions: true}
+	t.install(srv, 0)
+	return t, srv
+}
+
 // TestButtonOfWithdrawnPopup: a popup whose withdrawal failed stays on the screen; its button has no effect, even
 // when the popup is wanted again.
 func TestButtonOfWithdrawnPopup(t *testing.T) {
-	table := newScreen(newOutbox()).popups
-	table.server = &server{actions: true}
-	a := table.of("a")
-	_, buttons := table.offer(a, table.server, []Action{{"1", "x"}})
-	if _, err := table.record(a, table.server, &dbus.Call{Body: []any{uint32(1)}}); err != nil {
+	table, srv := newTable()
+	a, _, buttons := table.offer(srv, "a", []Action{{"1", "x"}})
+	if _, err := table.record(a, srv, &dbus.Call{Body: []any{uint32(1)}}); err != nil {
 		t.Fatal(err)
 	}
-	table.want(a, false)
+	table.revoke("a")
 	table.pressed(1, buttons[0])
-	table.want(a, true)
+	table.offer(srv, "a", nil)
 	table.pressed(1, buttons[0])
 	if n := len(table.out.events); n != 0 {
 		t.Errorf("%d events; want none", n)
@@ -231,17 +224,14 @@ func TestClosings(t *testing.T) {
 // TestClosedWhileReplaced: a closing during a replacement concerns the old popup if it came before the reply.
 func TestClosedWhileReplaced(t *testing.T) {
 	for at, want := range map[dbus.Sequence]int{4: 0, 6: 1} {
-		table := newScreen(newOutbox()).popups
-		srv := &server{actions: true}
-		table.server = srv
-		a := table.of("a")
-		a.server, a.id = srv, 1
-		table.offer(a, srv, []Action{{"1", "x"}})
+		table, srv := newTable()
+		table.all["a"] = &popup{key: "a", id: 1}
+		a, _, _ := table.offer(srv, "a", []Action{{"1", "x"}})
 		table.left(1, true, at)
 		if _, err := table.record(a, srv, &dbus.Call{Body: []any{uint32(1)}, ResponseSequence: 5}); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(table.out.events); n != want || (a.server == nil) != (want == 1) {
+		if n := len(table.out.events); n != want || (a.id == 0) != (want == 1) {
 			t.Errorf("closed at %d: %d events, popup %+v", at, n, a)
 		}
 	}
@@ -402,7 +392,7 @@ func TestIdleAndClosed(t *testing.T) {
 	}
 	b, n, p := desk(t)
 	id := choose(t, p, "a", "x")
-	conn := p.screen.finder.bus.conn
+	conn := p.screen.session.conn
 	token := n.key(id, "x")
 	if err := p.Close(); err != nil {
 		t.Error(err)

@@ -44,7 +44,7 @@ func (s *stranger) settled(t *testing.T) {
 }
 
 // us returns the name of our own connection on the bus.
-func us(p *Popups) string { return p.screen.finder.bus.conn.Names()[0] }
+func us(p *Popups) string { return p.screen.session.conn.Names()[0] }
 
 // TestForgedPresses: stale, duplicate and forged presses yield no event, and neither does a stranger's forged
 // closing or restart.

@@ -104,7 +104,7 @@ func TestHeadlessActor(t *testing.T) {
 // quiet sets xfce4-notifyd's "do not disturb".
 func quiet(t *testing.T, p *Popups, on bool) {
 	t.Helper()
-	err := p.screen.finder.bus.call(t.Context(), "org.xfce.Xfconf", "/org/xfce/Xfconf", "org.xfce.Xfconf.SetProperty",
+	err := p.screen.session.call(t.Context(), "org.xfce.Xfconf", "/org/xfce/Xfconf", "org.xfce.Xfconf.SetProperty",
 		[]any{"xfce4-notifyd", "/do-not-disturb", dbus.MakeVariant(on)})
 	if err != nil {
 		t.Fatal(err)

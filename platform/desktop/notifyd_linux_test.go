@@ -51,7 +51,7 @@ func startBusIn(t testing.TB, dir string) *privateBus {
 	config := filepath.Join(dir, "bus.conf")
 	text := `<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN" "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig><type>session</type><listen>unix:path=` + b.path + `</listen><servicedir>` + dir + `</servicedir>
-<include ignore_missing="yes">limits.conf</include><policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>`
+<policy context="default"><allow send_destination="*" eavesdrop="true"/><allow eavesdrop="true"/><allow own="*"/></policy></busconfig>`
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,6 @@ type notifyd struct {
 	abilities []string
 	refuse    bool
 	nothing   bool            // replies with 0
-	denies    bool            // refuses to replace a popup that another connection opened
 	pause     chan struct{}   // Notify waits until it is closed
 	asked     func()          // runs before the capabilities are returned
 	answering func(id uint32) // runs before Notify replies
@@ -98,7 +97,6 @@ type notifyd struct {
 	open   map[uint32]note
 	closed []uint32
 
-	openers map[uint32]dbus.Sender
 	buttons map[uint32][]string // keys and labels of the open popups
 	signal  chan struct{}       // one token per received Notify
 }
@@ -119,7 +117,6 @@ func (n *notifyd) try(b *privateBus) bool {
 		return false
 	}
 	n.conn, n.open, n.signal, n.buttons = conn, map[uint32]note{}, make(chan struct{}, 1000), map[uint32][]string{}
-	n.openers = map[uint32]dbus.Sender{}
 	if n.name == "" {
 		n.name = "test"
 	}
@@ -149,7 +146,7 @@ func (n *notifyd) GetCapabilities() ([]string, *dbus.Error) {
 	return n.abilities, nil
 }
 
-func (n *notifyd) Notify(from dbus.Sender, app string, replaces uint32, _, title, text string, buttons []string, hints map[string]dbus.Variant, expire int32) (uint32, *dbus.Error) {
+func (n *notifyd) Notify(app string, replaces uint32, _, title, text string, buttons []string, hints map[string]dbus.Variant, expire int32) (uint32, *dbus.Error) {
 	select {
 	case n.signal <- struct{}{}:
 	default: // the test does not count
@@ -163,18 +160,9 @@ func (n *notifyd) Notify(from dbus.Sender, app string, replaces uint32, _, title
 	if n.pause != nil {
 		<-n.pause
 	}
-	n.mu.Lock()
-	if opener := n.openers[replaces]; n.denies && opener != "" && opener != from {
-		n.mu.Unlock()
-		return 0, dbus.NewError("org.freedesktop.DBus.Error.InvalidArgs", []any{"Invalid notification ID"})
-	}
-	n.mu.Unlock()
 	m := note{app, title, text, replaces, hints["urgency"].Value(), expire, hints["suppress-sound"].Value()}
 	id := n.put(m, buttons)
 	n.mu.Lock()
-	if n.openers != nil {
-		n.openers[id] = from
-	}
 	answering := n.answering
 	n.mu.Unlock()
 	if answering != nil {
@@ -271,7 +259,7 @@ func (n *notifyd) notes() []note {
 func popupsOn(t testing.TB, address string, limit time.Duration) *Popups {
 	t.Helper()
 	p := NewPopups()
-	p.screen.finder.address = func() string { return address }
+	p.screen.address = func() string { return address }
 	if p.limit = limit; limit == 0 {
 		p.limit = watchdog
 	}

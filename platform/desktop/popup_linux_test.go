@@ -182,7 +182,7 @@ func TestRestartedServer(t *testing.T) {
 		t.Error(err)
 	}
 	second := (&notifyd{abilities: []string{"body", "body-markup"}}).serve(t, b)
-	second.Notify("", "other", 0, "", "not ours", "", nil, nil, 0)
+	second.Notify("other", 0, "", "not ours", "", nil, nil, 0)
 	if err := p.Withdraw(t.Context(), "a"); err != nil {
 		t.Error(err)
 	}
@@ -202,7 +202,7 @@ func TestRestartWithoutWithdraw(t *testing.T) {
 	first.conn.Close()
 	eventually(t, "the name is free", func() bool { return p.Probe(t.Context()) != nil })
 	second := (&notifyd{}).serve(t, b)
-	second.Notify("", "other", 0, "", "not ours", "", nil, nil, 0)
+	second.Notify("other", 0, "", "not ours", "", nil, nil, 0)
 	show(t, p, "a", "two")
 	if s := second.screen(); len(s) != 2 || s[1].Title != "not ours" {
 		t.Errorf("screen: %+v", s)

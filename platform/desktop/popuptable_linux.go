@@ -15,32 +15,32 @@ var (
 	errEnded = errors.New("it ended, or gave up its name, while it opened the popup")
 )
 
-// popupTable is what stands on the screen, as far as replies and signals tell. mu is held only briefly, because the
-// goroutine that reads the bus acquires it.
+// popupTable is what the current server of one connection has on the screen, as far as replies and signals tell. When
+// that server or the connection ends, its popups are lost and the table is empty. mu is held only briefly, because the
+// goroutine that reads the bus takes it.
 type popupTable struct {
 	out *outbox
 
-	mu     sync.Mutex
-	server *server           // nil once the bus reports a new owner of its name
-	all    map[string]*popup // by message key
+	mu      sync.Mutex
+	server  *server // nil once the bus reports a new owner of its name
+	changes int     // how often that owner has changed
+	all     map[string]*popup
 }
 
-// popup is the popup of one incident. Its turn is held while a Notify has no reply, even after the caller gave up: a
-// paused server therefore gets one message per incident, not one per attempt. popupTable.mu guards the other fields.
+// popup is the popup of one incident, guarded by popupTable.mu.
 type popup struct {
-	key  string
-	turn chan struct{}
-
-	server   *server // the server that opened it, perhaps over an earlier connection; nil if it is not shown
-	id       uint32  // its id there; on another server the id means another popup
-	unwanted bool    // withdrawn, perhaps before the server replied
-	answered bool    // a button was pressed
+	key      string
+	id       uint32 // 0: not on the screen
+	unwanted bool   // withdrawn, perhaps before the server replied
+	answered bool   // a button was pressed
 
 	// buttons maps the keys of the last message's buttons to actions. The keys are random, so that they differ from
 	// those of older messages and other popups and cannot be guessed. A press removes them all.
 	buttons map[string]string
-	pending bool          // a Notify has no reply yet
-	early   *press        // a press received before the reply with the popup's id
+
+	// While a Notify has no reply:
+	settled chan struct{} // closed when the reply is recorded; nil: no reply is due
+	early   *press        // a press that came before the reply
 	gone    dbus.Sequence // when the popup that is being replaced was closed; 0: it was not
 	byHuman bool          // the user closed it
 }
@@ -51,72 +51,56 @@ type press struct {
 	action string
 }
 
-// find returns the popup of a key, or nil.
-func (t *popupTable) find(key string) *popup {
+// current returns the server if it is the one with this owner.
+func (t *popupTable) current(owner string) *server {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.all[key]
+	if t.server != nil && t.server.owner == owner {
+		return t.server
+	}
+	return nil
 }
 
-// of returns the popup of a key; it adds the popup if necessary.
-func (t *popupTable) of(key string) *popup {
+// seen returns how often the owner of the server's name has changed.
+func (t *popupTable) seen() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.all[key]
-	if p == nil {
-		p = &popup{key: key, turn: make(chan struct{}, 1)}
+	return t.changes
+}
+
+// install makes srv the current server, unless the owner of the name has changed since. It reports whether it did.
+func (t *popupTable) install(srv *server, changes int) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.changes != changes {
+		return false
+	}
+	t.server, t.all = srv, map[string]*popup{}
+	return true
+}
+
+// unanswered returns the channel that is closed when the server replies to the last message of this key; nil if it has.
+func (t *popupTable) unanswered(key string) chan struct{} {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.all[key]; p != nil {
+		return p.settled
+	}
+	return nil
+}
+
+// offer prepares the next Notify of a key and returns its arguments beside the text: the popup to replace, and the keys
+// and labels of the buttons. From now on presses of older messages are ignored.
+func (t *popupTable) offer(srv *server, key string, actions []Action) (p *popup, replaces uint32, buttons []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p = t.all[key]; p == nil {
+		p = &popup{key: key}
+	}
+	if t.server == srv {
 		t.all[key] = p
 	}
-	return p
-}
-
-// opener returns the server and the id of a popup; no server if the popup is not shown.
-func (t *popupTable) opener(p *popup) (*server, uint32) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return p.server, p.id
-}
-
-// withdrawn reports whether the popup was withdrawn, perhaps while it opened.
-func (t *popupTable) withdrawn(p *popup) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return p.unwanted
-}
-
-// removed records that we closed the popup.
-func (t *popupTable) removed(p *popup) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p.server = nil
-}
-
-// forget drops a withdrawn popup, unless another withdrawal has done so and a new popup has its place.
-func (t *popupTable) forget(p *popup) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p.server = nil
-	if t.all[p.key] == p {
-		delete(t.all, p.key)
-	}
-}
-
-// want records whether the popup is to be shown. A popup that is not has no buttons any more.
-func (t *popupTable) want(p *popup, wanted bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p.unwanted = !wanted
-	if !wanted {
-		p.buttons, p.early = nil, nil
-	}
-}
-
-// offer returns the arguments of the next Notify beside the text: the popup to replace, and the keys and labels of
-// the buttons. From now on presses of older messages are ignored.
-func (t *popupTable) offer(p *popup, srv *server, actions []Action) (replaces uint32, buttons []string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	p.pending, p.early, p.gone, p.buttons = true, nil, 0, nil
+	p.unwanted, p.settled, p.early, p.gone, p.buttons = false, make(chan struct{}), nil, 0, nil
 	if srv.actions && len(actions) > 0 {
 		p.buttons = map[string]string{}
 		for _, a := range actions {
@@ -125,20 +109,17 @@ func (t *popupTable) offer(p *popup, srv *server, actions []Action) (replaces ui
 			buttons = append(buttons, token, a.Label)
 		}
 	}
-	if p.server == srv {
-		replaces = p.id
-	}
-	return replaces, buttons
+	return p, p.id, buttons
 }
 
 // record evaluates the server's reply to a Notify. A server that returns 0 violates the specification and shows
-// nothing. Signals received before the reply was read are evaluated now.
+// nothing. Signals that came before the reply was read are evaluated now.
 func (t *popupTable) record(p *popup, srv *server, call *dbus.Call) (id uint32, err error) {
 	err = call.Store(&id)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	early := p.early
-	p.pending, p.early = false, nil
+	close(p.settled)
+	p.settled = nil
 	switch {
 	case err != nil:
 	case id == 0:
@@ -151,19 +132,48 @@ func (t *popupTable) record(p *popup, srv *server, call *dbus.Call) (id uint32, 
 		return 0, err
 	}
 	for _, other := range t.all { // a server that returns an id again has replaced the popup that had it
-		if other != p && other.server == srv && other.id == id {
-			other.server, other.buttons = nil, nil
+		if other != p && other.id == id {
+			other.id, other.buttons = 0, nil
 		}
 	}
-	again := p.server == srv && p.id == id
-	p.server, p.id, p.answered = srv, id, false
-	if early != nil && early.id == id {
-		t.answer(p, early.action)
+	again := p.id == id
+	p.id, p.answered = id, false
+	if p.early != nil && p.early.id == id {
+		t.answer(p, p.early.action)
 	}
 	if again && p.gone > call.ResponseSequence { // otherwise the replaced popup was closed
 		t.end(p, p.byHuman)
 	}
 	return id, nil
+}
+
+// revoke makes the popup of a key unwanted: its buttons have no effect any more. It returns the popup's id and server;
+// id is 0 if nothing is on the screen.
+func (t *popupTable) revoke(key string) (srv *server, id uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.all[key]
+	if p == nil {
+		return nil, 0
+	}
+	p.unwanted, p.buttons, p.early = true, nil, nil
+	return t.server, p.id
+}
+
+// withdrawn reports whether the popup was withdrawn while it opened.
+func (t *popupTable) withdrawn(p *popup) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return p.unwanted
+}
+
+// forget drops a popup that was removed from the screen, unless it was shown again meanwhile.
+func (t *popupTable) forget(key string, id uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if p := t.all[key]; p != nil && p.unwanted && p.id == id {
+		delete(t.all, key)
+	}
 }
 
 // answer reports a valid press. The caller holds mu.
@@ -176,66 +186,33 @@ func (t *popupTable) answer(p *popup, action string) {
 
 // end records that a popup has left the screen. The caller holds mu.
 func (t *popupTable) end(p *popup, byHuman bool) {
-	p.server, p.buttons = nil, nil
+	p.id, p.buttons = 0, nil
 	if byHuman && !p.answered && !p.unwanted {
 		t.out.put(Closed, p.key, "")
 	}
 }
 
-// current returns the current server if it is the one on this connection with this owner.
-func (t *popupTable) current(b *bus, owner string) *server {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if srv := t.server; srv != nil && srv.bus == b && srv.owner == owner {
-		return srv
-	}
-	return nil
-}
-
-// install makes srv the current server, unless the owner of the name has changed since. The popups of the previous
-// server are lost; on a bus without signals this is where the loss is detected.
-func (t *popupTable) install(srv *server, changes uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	old := t.server
-	if srv.bus.signals.changes != changes || old != nil && old.bus == srv.bus && old.owner == srv.owner {
-		return // in the second case, another goroutine has already installed it
-	}
-	if old != nil {
-		t.lose(old.bus != srv.bus)
-	}
-	t.server = srv
-}
-
-// lose drops the server and its popups. If only the connection ended, server and popups may still live, but presses may
-// not reach the next connection: the popups count as lost, and the next message replaces them. The caller holds mu.
-func (t *popupTable) lose(onlyConnection bool) {
-	srv := t.server
-	t.server = nil
+// lose records that the server has ended or given up its name; its popups are lost. The caller holds mu.
+func (t *popupTable) lose() {
+	t.changes++
 	for _, p := range t.all {
-		if !p.server.same(srv) {
-			continue
-		}
-		if !onlyConnection {
-			p.server = nil
-		}
-		p.buttons = nil
-		if !p.answered && !p.unwanted {
+		if p.id != 0 && !p.answered && !p.unwanted {
 			t.out.put(Lost, p.key, "")
 		}
 	}
+	t.server, t.all = nil, nil
 }
 
 // closeTime limits the withdrawal of popups at the end.
 const closeTime = time.Second
 
-// closeAll closes the popups of the current server.
+// closeAll removes the popups of the current server from the screen.
 func (t *popupTable) closeAll() {
 	t.mu.Lock()
 	srv := t.server
 	var ids []uint32
 	for _, p := range t.all {
-		if srv != nil && p.server == srv {
+		if p.id != 0 {
 			ids = append(ids, p.id)
 		}
 	}
@@ -243,7 +220,7 @@ func (t *popupTable) closeAll() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	for _, id := range ids {
-		if srv.close(ctx, id) != nil {
+		if srv.withdraw(ctx, id) != nil {
 			return
 		}
 	}

@@ -10,32 +10,30 @@ import (
 	"github.com/godbus/dbus/v5"
 )
 
+const (
+	serverName   = "org.freedesktop.Notifications"
+	serverPath   = "/org/freedesktop/Notifications"
+	noServerHint = "start the desktop's notification daemon (for example xfce4-notifyd, dunst or mako)"
+	silentHint   = "the notification daemon hangs; restart it"
+)
+
 // muteTime limits the query for "do not disturb": some servers never reply to property queries.
 const muteTime = 300 * time.Millisecond
 
 // server is one instance of a notification server on one connection. A new owner of the name, or the same owner after
 // it released the name, knows no ids of this instance.
 type server struct {
-	bus     *bus
+	*session
 	owner   string // unique bus name; calls go to it, never to a later owner of the well-known name
 	label   string
 	markup  bool
 	body    bool
-	actions bool // it shows buttons, and we receive presses
+	actions bool // it shows buttons
 }
 
-// same reports whether both are one instance, perhaps on different connections. A bus has a new id after each start and
-// never reuses a unique name. A bus without an id does not allow that conclusion.
-func (srv *server) same(other *server) bool {
-	if srv == nil || other == nil || srv == other {
-		return srv == other && srv != nil
-	}
-	return srv.bus.guid != "" && srv.bus.guid == other.bus.guid && srv.owner == other.owner
-}
-
-func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {
-	var owner string
-	err := b.ask(ctx, "GetNameOwner", []any{serverName}, &owner)
+// owner returns the unique name of the server's owner. If start is set, the bus starts a server if necessary.
+func (s *session) owner(ctx context.Context, start bool) (owner string, err error) {
+	err = s.ask(ctx, "GetNameOwner", []any{serverName}, &owner)
 	if errorName(err) != "org.freedesktop.DBus.Error.NameHasNoOwner" {
 		return owner, err
 	}
@@ -44,7 +42,7 @@ func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {
 		return "", none
 	}
 	var reply uint32
-	err = b.call(ctx, busName, busPath, busName+".StartServiceByName", []any{serverName, uint32(0)}, &reply)
+	err = s.call(ctx, busName, busPath, busName+".StartServiceByName", []any{serverName, uint32(0)}, &reply)
 	switch name := errorName(err); {
 	case name == "org.freedesktop.DBus.Error.ServiceUnknown":
 		return "", none
@@ -53,28 +51,33 @@ func ownerOf(ctx context.Context, b *bus, start bool) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	err = b.ask(ctx, "GetNameOwner", []any{serverName}, &owner)
+	err = s.ask(ctx, "GetNameOwner", []any{serverName}, &owner)
 	return owner, err
 }
 
-// meet queries a new server once for its name and its capabilities, concurrently, because some servers are slow.
-func meet(ctx context.Context, b *bus, owner string) (*server, error) {
+// startable reports whether the bus can start a server.
+func (s *session) startable(ctx context.Context) error {
+	var names []string
+	if err := s.ask(ctx, "ListActivatableNames", nil, &names); err != nil || slices.Contains(names, serverName) {
+		return err
+	}
+	return hinted(unavailable("no notification server on the session bus"), noServerHint)
+}
+
+// meet queries a new server once for its name and its capabilities.
+func meet(ctx context.Context, s *session, owner string) (*server, error) {
 	var name, vendor, version, spec string
 	var abilities []string
-	able := make(chan error, 1)
-	go func() {
-		able <- b.call(ctx, owner, serverPath, serverName+".GetCapabilities", nil, &abilities)
-	}()
-	err := b.call(ctx, owner, serverPath, serverName+".GetServerInformation", nil, &name, &vendor, &version, &spec)
-	if other := <-able; err != nil {
-		return nil, hinted(fmt.Errorf("notification server: %w", err), silentHint)
-	} else if err = other; err != nil {
-		return nil, hinted(fmt.Errorf("notification server %s: %w", clean(name, titleLimit), err), silentHint)
+	err := s.call(ctx, owner, serverPath, serverName+".GetServerInformation", nil, &name, &vendor, &version, &spec)
+	if err == nil {
+		err = s.call(ctx, owner, serverPath, serverName+".GetCapabilities", nil, &abilities)
 	}
 	label := clean(strings.TrimSpace(name+" "+version), titleLimit)
-	return &server{bus: b, owner: owner, label: label,
-		markup: slices.Contains(abilities, "body-markup"), body: slices.Contains(abilities, "body"),
-		actions: slices.Contains(abilities, "actions") && !b.deaf}, nil
+	if err != nil {
+		return nil, hinted(fmt.Errorf("notification server %s: %w", label, err), silentHint)
+	}
+	return &server{session: s, owner: owner, label: label, markup: slices.Contains(abilities, "body-markup"),
+		body: slices.Contains(abilities, "body"), actions: slices.Contains(abilities, "actions")}, nil
 }
 
 // notify sends the message. buttons are pairs of key and label.
@@ -91,13 +94,12 @@ func (srv *server) notify(ctx context.Context, m Message, replaces uint32, butto
 	if m.Quiet {
 		hints["suppress-sound"] = dbus.MakeVariant(true)
 	}
-	return srv.bus.start(ctx, srv.owner, serverPath, serverName+".Notify", dbus.FlagNoAutoStart,
-		"steward", replaces, "", m.Title, text, buttons, hints, expire)
+	return srv.start(ctx, srv.owner, serverPath, serverName+".Notify", "steward", replaces, "", m.Title, text, buttons, hints, expire)
 }
 
-// close removes a popup from the screen. An error reply means that the popup no longer exists.
-func (srv *server) close(ctx context.Context, id uint32) error {
-	err := srv.bus.call(ctx, srv.owner, serverPath, serverName+".CloseNotification", []any{id})
+// withdraw removes a popup from the screen. An error reply means that the popup no longer exists.
+func (srv *server) withdraw(ctx context.Context, id uint32) error {
+	err := srv.call(ctx, srv.owner, serverPath, serverName+".CloseNotification", []any{id})
 	if err != nil && errorName(err) == "" {
 		return hinted(fmt.Errorf("%s: %w", srv.label, err), silentHint)
 	}
@@ -133,11 +135,11 @@ func (srv *server) muted(ctx context.Context) bool {
 	var err error
 	switch label := strings.ToLower(srv.label); {
 	case strings.HasPrefix(label, "xfce"):
-		err = srv.bus.call(ctx, "org.xfce.Xfconf", "/org/xfce/Xfconf", "org.xfce.Xfconf.GetProperty", []any{"xfce4-notifyd", "/do-not-disturb"}, &on)
+		err = srv.call(ctx, "org.xfce.Xfconf", "/org/xfce/Xfconf", "org.xfce.Xfconf.GetProperty", []any{"xfce4-notifyd", "/do-not-disturb"}, &on)
 	case strings.HasPrefix(label, "dunst"):
-		err = srv.bus.call(ctx, srv.owner, serverPath, get, []any{"org.dunstproject.cmd0", "paused"}, &on)
+		err = srv.call(ctx, srv.owner, serverPath, get, []any{"org.dunstproject.cmd0", "paused"}, &on)
 	case strings.HasPrefix(label, "plasma"):
-		err = srv.bus.call(ctx, srv.owner, serverPath, get, []any{serverName, "Inhibited"}, &on)
+		err = srv.call(ctx, srv.owner, serverPath, get, []any{serverName, "Inhibited"}, &on)
 	}
 	yes, _ := on.Value().(bool)
 	return err == nil && yes

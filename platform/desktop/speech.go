@@ -29,7 +29,7 @@ func NewSpeech() *Speech {
 // Say speaks text, at most 500 characters, and returns when it has been spoken. It waits for its turn for at most a
 // minute; urgent texts go first. Spoken means that a player ran at least half as long as the sound lasts and reported
 // no error; Sent means that a tool accepted the text and succeeded, but too early or without reporting the result. A
-// tool that runs longer than twice the estimated time plus 3 s is killed with its process group, and the nexc toolRun is
+// tool that runs longer than twice the estimated time plus 3 s is killed with its process group, and the next tool is
 // tried. A sound server whose default sink is a dummy is an error. Muted loudspeakers are not detected.
 func (s *Speech) Say(ctx context.Context, text string, urgent bool) (Proof, error) {
 	const op = "speak"

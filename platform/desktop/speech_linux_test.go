@@ -127,7 +127,7 @@ func TestNoVoice(t *testing.T) {
 	}
 }
 
-// TestHangingTools: a hanging tool is killed at its deadline with its children, and the nexc toolRun speaks.
+// TestHangingTools: a hanging tool is killed at its deadline with its children, and the next tool speaks.
 func TestHangingTools(t *testing.T) {
 	for name, c := range map[string]struct {
 		scripts map[string]string

@@ -21,14 +21,12 @@ const (
 	deadHint   = "the session bus does not answer; log in again or restart it"
 )
 
-// bus is one connection to the session bus. We own the socket, so that a blocked write to a frozen bus can be
+// session is one connection to the session bus. It owns the socket, so that a blocked write to a frozen bus can be
 // cancelled: godbus has no write deadline, and its Close waits for writes.
-type bus struct {
-	conn    *dbus.Conn
-	sock    net.Conn
-	signals *signals
-	deaf    bool   // the bus refused to deliver signals
-	guid    string // id of this bus instance; "" if the bus has none
+type session struct {
+	conn   *dbus.Conn
+	sock   net.Conn
+	popups *popupTable
 }
 
 // busAddress returns the address of the session bus: DBUS_SESSION_BUS_ADDRESS, else systemd's socket at
@@ -70,87 +68,77 @@ func sockets(address string) []string {
 	return found
 }
 
-// dialBus connects to the first socket of the address that responds.
-func dialBus(ctx context.Context, address string, g *signals) (*bus, error) {
+// dial connects to the first socket of the address that responds, and subscribes to the signals.
+func dial(ctx context.Context, address string, out *outbox) (*session, error) {
 	paths := sockets(address)
 	if len(paths) == 0 {
 		return nil, hinted(unavailable("no desktop session, so no popups"), notBusHint)
 	}
 	var errs []error
 	for _, path := range paths {
-		b, err := dialSocket(ctx, path, g)
+		s, err := dialSocket(ctx, path, out)
 		if err == nil {
-			return b, nil
+			return s, nil
 		}
 		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)
 }
 
-func dialSocket(ctx context.Context, path string, g *signals) (*bus, error) {
+func dialSocket(ctx context.Context, path string, out *outbox) (*session, error) {
 	var dialer net.Dialer
 	sock, err := dialer.DialContext(ctx, "unix", path)
 	if err != nil {
 		return nil, hinted(unavailable("connect to session bus: %v", err), notBusHint)
 	}
+	s := &session{sock: sock, popups: &popupTable{out: out}}
 	stop := context.AfterFunc(ctx, func() { sock.Close() }) // godbus's handshake takes no context
-	c, err := greet(sock, g)
+	if s.conn, err = dbus.NewConn(sock, dbus.WithSignalHandler(s.popups)); err == nil {
+		err = s.conn.Auth(nil)
+	}
+	if err == nil {
+		err = s.conn.Hello()
+	}
 	if !stop() {
 		err = fmt.Errorf("no answer: %w", context.Cause(ctx))
 	}
-	if err != nil {
-		sock.Close()
-		if c != nil {
-			c.Close()
+	for _, rule := range []string{ownerRule, serverRule} {
+		if err == nil {
+			err = s.ask(ctx, "AddMatch", []any{rule})
 		}
+	}
+	if err != nil {
+		s.close()
 		return nil, hinted(fmt.Errorf("greet session bus: %w", err), deadHint)
 	}
-	return &bus{conn: c, sock: sock, signals: g}, nil
-}
-
-func greet(sock net.Conn, g *signals) (*dbus.Conn, error) {
-	c, err := dbus.NewConn(sock, dbus.WithSignalHandler(g))
-	if err == nil {
-		err = c.Auth(nil)
-	}
-	if err == nil {
-		err = c.Hello()
-	}
-	return c, err
-}
-
-// identify reads the bus id, which is new for every bus instance.
-func (b *bus) identify(ctx context.Context) error {
-	err := b.ask(ctx, "GetId", nil, &b.guid)
-	if errorName(err) != "" { // a bus without ids: after a new connection its popups are not recognised
-		return nil
-	}
-	return err
+	return s, nil
 }
 
 // alive reports whether the connection is still open, as far as reads have shown.
-func (b *bus) alive() bool { return b != nil && b.conn.Connected() }
+func (s *session) alive() bool { return s != nil && s.conn.Connected() }
 
 // close closes the connection; pending calls get an error.
-func (b *bus) close() {
-	b.sock.Close()
-	b.conn.Close()
+func (s *session) close() {
+	s.sock.Close()
+	if s.conn != nil {
+		s.conn.Close()
+	}
 }
 
 // start sends a call. Its reply may arrive after ctx has ended (a late reply still has the popup's id), but sending
 // is limited by ctx.
-func (b *bus) start(ctx context.Context, dest string, path dbus.ObjectPath, method string, flags dbus.Flags, args ...any) *dbus.Call {
-	if deadline, ok := ctx.Deadline(); ok {
-		_ = b.sock.SetWriteDeadline(deadline)
-	} else {
-		_ = b.sock.SetWriteDeadline(time.Now().Add(answerTime))
+func (s *session) start(ctx context.Context, dest string, path dbus.ObjectPath, method string, args ...any) *dbus.Call {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		deadline = time.Now().Add(answerTime)
 	}
-	return b.conn.Object(dest, path).Go(method, flags, make(chan *dbus.Call, 1), args...)
+	_ = s.sock.SetWriteDeadline(deadline)
+	return s.conn.Object(dest, path).Go(method, dbus.FlagNoAutoStart, make(chan *dbus.Call, 1), args...)
 }
 
 // call sends a call and stores its reply in results.
-func (b *bus) call(ctx context.Context, dest string, path dbus.ObjectPath, method string, args []any, results ...any) error {
-	call := b.start(ctx, dest, path, method, dbus.FlagNoAutoStart, args...)
+func (s *session) call(ctx context.Context, dest string, path dbus.ObjectPath, method string, args []any, results ...any) error {
+	call := s.start(ctx, dest, path, method, args...)
 	select {
 	case <-call.Done:
 		return call.Store(results...)
@@ -160,12 +148,11 @@ func (b *bus) call(ctx context.Context, dest string, path dbus.ObjectPath, metho
 	}
 }
 
-// ask calls the bus itself. If the bus does not reply, ask closes the connection, and the next use reconnects.
-func (b *bus) ask(ctx context.Context, method string, args []any, results ...any) error {
-	err := b.call(ctx, busName, busPath, busName+"."+method, args, results...)
-	var answer dbus.Error
-	if err != nil && !errors.As(err, &answer) {
-		b.close()
+// ask calls the bus itself. If the bus does not reply, ask closes the connection, and the next use connects again.
+func (s *session) ask(ctx context.Context, method string, args []any, results ...any) error {
+	err := s.call(ctx, busName, busPath, busName+"."+method, args, results...)
+	if err != nil && errorName(err) == "" {
+		s.close()
 		return hinted(fmt.Errorf("session bus: %w", err), deadHint)
 	}
 	return err
