@@ -38,7 +38,7 @@ var floors = map[string]may{
 	"platform":          {outside: []string{sysModule}},
 	"platform/proc":     {outside: []string{sysModule}},
 	"platform/watch":    {outside: []string{"github.com/fsnotify/fsnotify"}},
-	"platform/service":  {[]string{"platform"}, []string{"github.com/kardianos/service", "github.com/coreos/go-systemd/v22", "github.com/godbus/dbus/v5"}}, // D-Bus: transient services
+	"platform/service":  {[]string{"platform"}, []string{"github.com/kardianos/service", "howett.net/plist", "github.com/coreos/go-systemd/v22", "github.com/godbus/dbus/v5"}}, // D-Bus: transient services
 	"platform/child":    {outside: []string{sysModule}},
 	"platform/desktop":  {[]string{"platform/child"}, []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: locks
 	"platform/push":     {ours: []string{"platform/child"}},
@@ -85,7 +85,7 @@ var floors = map[string]may{
 }
 
 // forTests are weighed for tests alone; what programs use may be used by tests too.
-var forTests = []string{"github.com/rogpeppe/go-internal", "pgregory.net/rapid", "go.uber.org/goleak", "howett.net/plist"}
+var forTests = []string{"github.com/rogpeppe/go-internal", "pgregory.net/rapid", "go.uber.org/goleak"}
 
 // source is one file of the repository.
 type source struct {

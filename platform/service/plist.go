@@ -2,13 +2,13 @@ package service
 
 import (
 	"cmp"
-	"encoding/xml"
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"unicode/utf8"
+
+	"howett.net/plist"
 )
 
 // Session types that an agent can be limited to. The plist names exactly one: with both, launchd would run a
@@ -32,50 +32,63 @@ const (
 // plistMark distinguishes steward's plists from others.
 const plistMark = "Written by `steward service install`"
 
-// plistDict is a dictionary that keeps its order. Values: string, int, bool, []string, plistDict.
-type plistDict []plistEntry
-
-type plistEntry struct {
-	key   string
-	value any
+// launchdJob is the job definition (launchd.plist(5)).
+type launchdJob struct {
+	Label                  string
+	ProgramArguments       []string
+	RunAtLoad              bool
+	KeepAlive              map[string]bool
+	ThrottleInterval       int
+	ExitTimeOut            int
+	AbandonProcessGroup    bool // agents that steward started must survive its end
+	ProcessType            string
+	SoftResourceLimits     map[string]int
+	HardResourceLimits     map[string]int
+	Umask                  int
+	WorkingDirectory       string
+	StandardOutPath        string
+	StandardErrorPath      string
+	EnvironmentVariables   map[string]string
+	UserName               string `plist:",omitempty"` // daemons only
+	LimitLoadToSessionType string `plist:",omitempty"` // agents only
 }
 
-// launchdKeys returns the job definition (launchd.plist(5)). session is "" for a daemon, which has no session.
-func launchdKeys(spec Spec, session string) plistDict {
+// newLaunchdJob returns the job definition. session is "" for a daemon, which has no session.
+func newLaunchdJob(spec Spec, session string) launchdJob {
 	log := filepath.Join(spec.LogDir, Name+".log") // one file for both streams: launchd appends, so the order is kept
-	d := plistDict{
-		{"Label", Label},
-		{"ProgramArguments", append([]string{spec.Binary, "run", "--service"}, spec.Args...)},
-		{"RunAtLoad", true},
-		{"KeepAlive", plistDict{{"SuccessfulExit", false}}}, // steward exits with 0 when it must not be restarted
-		{"ThrottleInterval", throttleSeconds},
-		{"ExitTimeOut", exitSeconds},
-		{"AbandonProcessGroup", true}, // agents that steward started must survive its end
-		{"ProcessType", "Background"},
-		{"SoftResourceLimits", plistDict{{"NumberOfFiles", openFiles}}},
-		{"HardResourceLimits", plistDict{{"NumberOfFiles", mostOpenFiles}}},
-		{"Umask", privateUmask},
-		{"WorkingDirectory", spec.Home},
-		{"StandardOutPath", log},
-		{"StandardErrorPath", log},
-		{"EnvironmentVariables", launchdEnvironment(spec, session)},
+	job := launchdJob{
+		Label:                  Label,
+		ProgramArguments:       append([]string{spec.Binary, "run", "--service"}, spec.Args...),
+		RunAtLoad:              true,
+		KeepAlive:              map[string]bool{"SuccessfulExit": false}, // steward exits with 0 when it must not be restarted
+		ThrottleInterval:       throttleSeconds,
+		ExitTimeOut:            exitSeconds,
+		AbandonProcessGroup:    true,
+		ProcessType:            "Background",
+		SoftResourceLimits:     map[string]int{"NumberOfFiles": openFiles},
+		HardResourceLimits:     map[string]int{"NumberOfFiles": mostOpenFiles},
+		Umask:                  privateUmask,
+		WorkingDirectory:       spec.Home,
+		StandardOutPath:        log,
+		StandardErrorPath:      log,
+		EnvironmentVariables:   launchdEnvironment(spec, session),
+		LimitLoadToSessionType: session,
 	}
 	if session == "" {
-		return append(d, plistEntry{"UserName", spec.User})
+		job.UserName = spec.User
 	}
-	return append(d, plistEntry{"LimitLoadToSessionType", session})
+	return job
 }
 
 // launchdEnvironment returns the environment variables. launchd's PATH lacks the folders of user-installed programs,
 // and a daemon gets neither HOME nor USER.
-func launchdEnvironment(spec Spec, session string) plistDict {
-	search := "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+func launchdEnvironment(spec Spec, session string) map[string]string {
+	env := map[string]string{"PATH": "/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
 	if !strings.Contains(spec.Home, ":") {
-		search = filepath.Join(spec.Home, ".local/bin") + ":" + search // the usual install location of agents
+		env["PATH"] = filepath.Join(spec.Home, ".local/bin") + ":" + env["PATH"] // the usual install location of agents
 	}
-	env := plistDict{{"PATH", search}}
 	if session == "" {
-		env = append(env, plistEntry{"HOME", spec.Home}, plistEntry{"USER", spec.User}, plistEntry{"LOGNAME", spec.User})
+		env["HOME"], env["USER"], env["LOGNAME"] = spec.Home, spec.User, spec.User
 	}
 	return env
 }
@@ -91,101 +104,28 @@ func renderPlist(spec Spec, session, sum string) (string, error) {
 	if session == "" && spec.User == "" {
 		return "", errors.New("render the plist: the account is missing; name it with --user")
 	}
-	w := &plistText{}
-	w.b.WriteString(xml.Header)
-	w.b.WriteString(`<!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">` + "\n")
-	w.b.WriteString("<!-- " + plistMark + "; program " + cmp.Or(sum, "not there yet") + " -->\n")
-	w.b.WriteString("<plist version=\"1.0\">\n")
-	w.dict("", launchdKeys(spec, session))
-	w.b.WriteString("</plist>\n")
-	if w.bad != "" {
-		return "", fmt.Errorf("render the plist: %q cannot be written in XML; use a name without control characters", w.bad)
-	}
-	return w.b.String(), nil
-}
-
-// plistText is a property list being written.
-type plistText struct {
-	b   strings.Builder
-	bad string // a text that XML cannot represent
-}
-
-func (w *plistText) dict(indent string, d plistDict) {
-	w.b.WriteString(indent + "<dict>\n")
-	for _, e := range d {
-		w.leaf(indent+"\t", "key", e.key)
-		w.value(indent+"\t", e.value)
-	}
-	w.b.WriteString(indent + "</dict>\n")
-}
-
-func (w *plistText) value(indent string, value any) {
-	switch v := value.(type) {
-	case string:
-		w.leaf(indent, "string", v)
-	case int:
-		w.leaf(indent, "integer", fmt.Sprint(v))
-	case bool:
-		fmt.Fprintf(&w.b, "%s<%t/>\n", indent, v)
-	case []string:
-		w.b.WriteString(indent + "<array>\n")
-		for _, s := range v {
-			w.leaf(indent+"\t", "string", s)
+	for _, s := range append([]string{spec.Binary, spec.Home, spec.LogDir, spec.User}, spec.Args...) {
+		// XML would carry U+FFFD in place of what it cannot represent, which would be a different path.
+		if !utf8.ValidString(s) || strings.ContainsFunc(s, notInXML) {
+			return "", fmt.Errorf("render the plist: %q cannot be written in XML; use a name without control characters", s)
 		}
-		w.b.WriteString(indent + "</array>\n")
-	case plistDict:
-		w.dict(indent, v)
 	}
+	text, err := plist.MarshalIndent(newLaunchdJob(spec, session), plist.XMLFormat, "\t")
+	if err != nil {
+		return "", fmt.Errorf("render the plist: %w", err)
+	}
+	return strings.Replace(string(text), "<plist", "<!-- "+plistMark+"; program "+cmp.Or(sum, "not there yet")+" -->\n<plist", 1) + "\n", nil
 }
 
-func (w *plistText) leaf(indent, tag, text string) {
-	// EscapeText replaces a character that XML cannot represent with U+FFFD, which would yield a different path.
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, unspeakable) {
-		w.bad = text
-	}
-	w.b.WriteString(indent + "<" + tag + ">")
-	_ = xml.EscapeText(&w.b, []byte(text)) // a strings.Builder never fails
-	w.b.WriteString("</" + tag + ">\n")
-}
-
-func unspeakable(r rune) bool {
+func notInXML(r rune) bool {
 	return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0xfffe || r == 0xffff
 }
 
 // plistProgram returns the program that a property list starts; "" if the text does not name one or is not XML.
 func plistProgram(text string) string {
-	d := xml.NewDecoder(strings.NewReader(text))
-	key, element := "", ""
-	for {
-		token, err := d.Token()
-		if err != nil {
-			return "" // io.EOF or not XML
-		}
-		switch t := token.(type) {
-		case xml.StartElement:
-			if element = t.Name.Local; element == "string" && key == "ProgramArguments" {
-				return innerText(d)
-			}
-			if element == "key" {
-				key = innerText(d)
-			}
-		}
+	var job struct{ ProgramArguments []string }
+	if format, err := plist.Unmarshal([]byte(text), &job); err != nil || format != plist.XMLFormat || len(job.ProgramArguments) == 0 {
+		return ""
 	}
-}
-
-// innerText returns the text up to the end of the current element.
-func innerText(d *xml.Decoder) string {
-	var b strings.Builder
-	for {
-		token, err := d.Token()
-		if errors.Is(err, io.EOF) || err != nil {
-			return ""
-		}
-		switch t := token.(type) {
-		case xml.CharData:
-			b.Write(t)
-		case xml.EndElement:
-			return b.String()
-		}
-	}
+	return job.ProgramArguments[0]
 }

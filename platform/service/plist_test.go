@@ -161,8 +161,9 @@ func TestPlistProgramOfOthers(t *testing.T) {
 		"":              "",
 		"bplist00\x01":  "",
 		"<plist><dict>": "",
-		"<plist><dict><key>Program</key><string>/a</string></dict></plist>":                                                                "",
-		"<plist><dict><key>Label</key><string>x</string><key>ProgramArguments</key><array><string>/a b</string><string>c</string></array>": "/a b",
+		"<plist><dict><key>Program</key><string>/a</string></dict></plist>":                                                                               "",
+		"<plist><dict><key>ProgramArguments</key><array><string>/a</string></array>":                                                                      "",
+		"<plist><dict><key>Label</key><string>x</string><key>ProgramArguments</key><array><string>/a b</string><string>c</string></array></dict></plist>": "/a b",
 	} {
 		if got := plistProgram(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
