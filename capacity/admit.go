@@ -57,7 +57,7 @@ type Verdict struct {
 	Gate protocol.Gate `json:"gate,omitzero"`
 	// RetryAfter is the wait that a waiting task is told.
 	RetryAfter time.Duration `json:"retry_after,omitempty"`
-	Why        string        `json:"why"`
+	protocol.Cause
 }
 
 // tiny absorbs rounding errors in computed shares such as 1 − 0.2.

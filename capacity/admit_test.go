@@ -196,7 +196,7 @@ func checkRest(t *rapid.T, w world, cfg capacity.Config) {
 	verdicts, mem, _ := capacity.Admit(capacity.Work{Waiters: w.tasks}, w.load, w.mem, w.now, cfg)
 	for _, v := range verdicts {
 		if v.Admit {
-			t.Fatalf("%v is admitted by looking twice: %s", v.Subject, v.Why)
+			t.Fatalf("%v is admitted by looking twice: %s", v.Subject, said(v))
 		}
 	}
 	if a, b := stored(t, w.mem), stored(t, mem); string(a) != string(b) {
@@ -218,7 +218,7 @@ func checkWake(t *rapid.T, w world, wake time.Time, cfg capacity.Config) {
 	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: w.tasks}, w.load, w.mem, between, cfg)
 	for _, v := range verdicts {
 		if v.Admit {
-			t.Fatalf("%v admitted at %v, before the wake %v: %s", v.Subject, between, wake, v.Why)
+			t.Fatalf("%v admitted at %v, before the wake %v: %s", v.Subject, between, wake, said(v))
 		}
 	}
 }

@@ -87,7 +87,7 @@ func TestClaims(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in, last := admitted(20, capacity.Work{Claims: c.have}, c.load, c.mem)
 			if in != c.want || last.Gate.Dimension != c.gate {
-				t.Errorf("%d were admitted, not %d; then %q: %s", in, c.want, last.Gate.Dimension, last.Why)
+				t.Errorf("%d were admitted, not %d; then %q: %s", in, c.want, last.Gate.Dimension, said(last))
 			}
 		})
 	}
@@ -249,7 +249,7 @@ func TestForecast(t *testing.T) {
 	mem.Learnt["work"] = capacity.Cost{Cores: 1, Memory: 40 << 30, Duration: 30 * time.Second, Runs: 9}
 	verdicts, _, _ = capacity.Admit(work, machine(2, 64, 1, 0.1), mem, midnight, cfg)
 	if v := verdicts[0]; v.Admit || v.RetryAfter != 8*time.Second {
-		t.Errorf("told %v (%s), for work that ends in 8 s", v.RetryAfter, v.Why)
+		t.Errorf("told %v (%s), for work that ends in 8 s", v.RetryAfter, said(v))
 	}
 }
 

@@ -182,7 +182,7 @@ func TestAskAgain(t *testing.T) {
 		w := capacity.Waiter{Subject: task("w"), Kind: "work", Since: midnight, Held: true, Agent: agent}
 		verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}, Claims: c.claims}, c.load, mem, midnight, settings())
 		if v := verdicts[0]; v.Admit || v.RetryAfter != c.want {
-			t.Errorf("%s: told %v, not %v (%s)", c.name, v.RetryAfter, c.want, v.Why)
+			t.Errorf("%s: told %v, not %v (%s)", c.name, v.RetryAfter, c.want, said(v))
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestDiskOfItsOwnProject(t *testing.T) {
 			for _, v := range verdicts {
 				want := c.admit || v.Subject.Project == "well"
 				if v.Admit != want {
-					t.Errorf("%s: admit %v: %s", v.Subject, v.Admit, v.Why)
+					t.Errorf("%s: admit %v: %+v", v.Subject, v.Admit, v.Cause)
 				}
 			}
 			if closed := mem.Closed(cfg); len(closed) > 0 == c.admit || len(closed) > 0 && closed[0].Project != "full" {
@@ -55,7 +55,7 @@ func TestDiskOpensAgain(t *testing.T) {
 	load := Load{At: now, Disks: map[string]Disk{"p": {Used: 0.998, Free: 4 << 30}}}
 	verdicts, mem, _ := Admit(Work{Waiters: []Waiter{w}}, load, Memory{}, now, cfg)
 	if verdicts[0].Admit {
-		t.Fatal(verdicts[0].Why)
+		t.Fatal(verdicts[0].Cause)
 	}
 	w.Held = true
 	for range 3 {
@@ -64,7 +64,7 @@ func TestDiskOpensAgain(t *testing.T) {
 		verdicts, mem, _ = Admit(Work{Waiters: []Waiter{w}}, load, mem, now, cfg)
 	}
 	if !verdicts[0].Admit {
-		t.Error(verdicts[0].Why)
+		t.Error(verdicts[0].Cause)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestOverdueClaim(t *testing.T) {
 	stale := capacity.Claim{Subject: task("stale"), Kind: "large", Since: midnight.Add(-48 * time.Hour), Taken: midnight.Add(-48 * time.Hour), Overdue: true}
 	mem := capacity.Memory{At: midnight, Learnt: capacity.Learnt{"large": {Cores: 1, Memory: 900 << 20, Runs: 1}, "work": {Cores: 1, Memory: 900 << 20, Runs: 1}}}
 	if in, v := admitted(1, capacity.Work{Claims: []capacity.Claim{stale}}, machine(2, 1, 0.02, 0.2), mem); in != 1 {
-		t.Errorf("held: %s", v.Why)
+		t.Errorf("held: %s", said(v))
 	}
 	stale.Overdue = false
 	if in, _ := admitted(1, capacity.Work{Claims: []capacity.Claim{stale}}, machine(2, 1, 0.02, 0.2), mem); in != 0 {
@@ -98,6 +98,6 @@ func TestLearntAboveTheMachine(t *testing.T) {
 	}
 	mem := capacity.Memory{At: midnight.Add(-time.Second), Learnt: capacity.Learnt{"huge": {Memory: 40 << 30, Runs: 9, At: midnight}}}
 	if verdicts, _, _ := capacity.Admit(work, machine(4, 16, 0.1, 0.1), mem, midnight, settings()); !verdicts[0].Admit {
-		t.Error(verdicts[0].Why)
+		t.Error(said(verdicts[0]))
 	}
 }

@@ -35,7 +35,7 @@ func TestDiskHasItsOwnLimit(t *testing.T) {
 			w := Waiter{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "t"}, Throttle: c.throttle}
 			v, _, _ := Admit(Work{Waiters: []Waiter{w}}, load, Memory{}, now, cfg)
 			if v[0].Admit != c.admit || v[0].Gate.Dimension != c.binds {
-				t.Fatalf("admit %v, bound by %q (%s); want %v, %q", v[0].Admit, v[0].Gate.Dimension, v[0].Why, c.admit, c.binds)
+				t.Fatalf("admit %v, bound by %q (%+v); want %v, %q", v[0].Admit, v[0].Gate.Dimension, v[0].Cause, c.admit, c.binds)
 			}
 		})
 	}

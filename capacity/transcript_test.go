@@ -164,7 +164,7 @@ func (m *stage) follow(v capacity.Verdict) {
 			m.note("admit %s", v.Subject.ID)
 			m.drop(v.Subject.ID)
 		} else if !w.Held {
-			m.note("hold %s: %s", v.Subject.ID, v.Why)
+			m.note("hold %s: %s", v.Subject.ID, said(v))
 			m.tasks[i].Held = true
 		}
 		return

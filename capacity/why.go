@@ -1,10 +1,7 @@
 package capacity
 
 import (
-	"cmp"
-	"math"
 	"slices"
-	"strconv"
 
 	"github.com/livhana/steward/protocol"
 )
@@ -13,7 +10,7 @@ import (
 const ConsumersShown = 3
 
 func (r *readings) admit(w Waiter) Verdict {
-	v := Verdict{Subject: w.Subject, Admit: true, Why: "nothing can be read, so nothing is kept waiting"}
+	v := Verdict{Subject: w.Subject, Admit: true, Cause: protocol.Cause{Reason: protocol.ReasonRoom, Phrase: protocol.PhraseNothingRead}}
 	dimension, most := "", -1.0
 	for _, d := range allDimensions {
 		if used, known := r.used(w, d); known && used > most {
@@ -21,20 +18,23 @@ func (r *readings) admit(w Waiter) Verdict {
 		}
 	}
 	if dimension != "" {
-		v.Why = called(w, dimension) + " highest: " + cmp.Or(r.parts(w, dimension), percent(most)) + " (limit " + percent(r.limitOn(w, dimension)) + ")"
+		v.Phrase, v.Facts = protocol.PhraseHighest, r.facts(w, dimension)
+		v.Facts.Line = r.limitOn(w, dimension)
 	}
 	return v
 }
 
 func (r *round) hold(w Waiter, held Held, b blocker, behind bool) Verdict {
-	dimension, why := r.keeps(w, held)
+	dimension, cause := r.keeps(w, held)
 	switch {
 	case behind && !r.overLimit(w, held):
-		dimension, why = b.dimension, "waits behind "+b.subject.String()+" for "+called(w, b.dimension)
+		dimension = b.dimension
+		cause = protocol.Cause{Phrase: protocol.PhraseBehind, Facts: protocol.Facts{Task: b.subject.String(), Name: called(w, dimension)}}
 	case dimension == "":
-		dimension, why = r.fullest(w, held), "one goes per sample, and one has gone on this one"
+		dimension, cause.Phrase = r.fullest(w, held), protocol.PhraseOnePerRead
 	}
-	v := Verdict{Subject: w.Subject, RetryAfter: r.forecast(w, held), Why: why}
+	cause.Reason = protocol.ReasonCapacity
+	v := Verdict{Subject: w.Subject, RetryAfter: r.forecast(w, held), Cause: cause}
 	v.Gate = protocol.Gate{Dimension: dimension, Used: r.share(w, dimension), Limit: r.limitOn(w, dimension)}
 	if used, known := r.used(w, dimension); known {
 		v.Gate.Used = protocol.Used(used)
@@ -45,9 +45,9 @@ func (r *round) hold(w Waiter, held Held, b blocker, behind bool) Verdict {
 	return v
 }
 
-// keeps returns the dimension that holds a task by itself, the fullest one first, and the reason; "" if only the queue
-// holds the task. The text must not change with time alone, because it is written to files.
-func (r *readings) keeps(w Waiter, held Held) (dimension, why string) {
+// keeps returns the dimension that holds a task by itself, the fullest one first, and the cause; "" if only the queue
+// holds the task. The cause must not change with time alone, because its sentence is written to files.
+func (r *readings) keeps(w Waiter, held Held) (dimension string, c protocol.Cause) {
 	var above, others Held
 	for _, s := range held.Shut {
 		due, any := r.dueOf(s)
@@ -63,36 +63,31 @@ func (r *readings) keeps(w Waiter, held Held) (dimension, why string) {
 	d := r.fullest(w, others)
 	switch {
 	case d == "":
-		return "", ""
 	case !r.share(w, d).Known():
-		return d, called(w, d) + " cannot be read; the task goes when that lasts " + r.cfg.RetryAfter.String()
+		c = protocol.Cause{Phrase: protocol.PhraseUnreadable, Facts: protocol.Facts{Name: called(w, d), Limit: r.cfg.RetryAfter}}
+	default:
+		c = protocol.Cause{Phrase: protocol.PhraseMustStay, Facts: protocol.Facts{Name: called(w, d), Line: r.line(w, d), Limit: r.calm(d)}}
 	}
-	return d, called(w, d) + " must stay at " + percent(r.line(w, d)) + " or below for " + r.calm(d).String()
+	return d, c
 }
 
-func (r *readings) tooFull(w Waiter, dimension string) string {
-	used, _ := r.used(w, dimension)
-	text, over, under := called(w, dimension)+" is at "+percent(used), ", over the limit of ", " and must fall to "
-	if parts := r.parts(w, dimension); parts != "" {
-		text, over, under = called(w, dimension)+" "+parts, " > limit ", "; must fall to "
+func (r *readings) tooFull(w Waiter, dimension string) protocol.Cause {
+	c := protocol.Cause{Phrase: protocol.PhraseMustFall, Facts: r.facts(w, dimension)}
+	c.Facts.Text, c.Facts.Line = r.load.Because[dimension], r.line(w, dimension)
+	if limit := r.limitOn(w, dimension); c.Facts.Share > limit+tiny {
+		c.Phrase, c.Facts.Line = protocol.PhraseTooFull, limit
 	}
-	if cause := r.load.Because[dimension]; cause != "" {
-		text += " (" + cause + ")"
-	}
-	if used > r.limitOn(w, dimension)+tiny {
-		return text + over + percent(r.limitOn(w, dimension))
-	}
-	return text + under + percent(r.line(w, dimension))
+	return c
 }
 
-// parts splits a share into what is in use and what is reserved for admitted tasks; "" when nothing is reserved.
-func (r *readings) parts(w Waiter, dimension string) string {
+// facts returns a share, split into what is in use and what is reserved for admitted tasks where something is.
+func (r *readings) facts(w Waiter, dimension string) protocol.Facts {
 	used, _ := r.used(w, dimension)
-	reading := r.share(w, dimension).Or(0)
-	if used <= reading+0.005 {
-		return ""
+	f := protocol.Facts{Name: called(w, dimension), Share: used}
+	if reading := r.share(w, dimension).Or(0); used > reading+0.005 {
+		f.Reading, f.Reserved = reading, used-reading
 	}
-	return percent(reading) + " used + " + percent(used-reading) + " reserved"
+	return f
 }
 
 // overLimit reports whether any dimension that holds the task exceeds its limit (and not only its line).
@@ -125,9 +120,4 @@ func (r *readings) fullest(w Waiter, held Held) string {
 		}
 	}
 	return name
-}
-
-// percent formats a share as "93 %" or "80.3 %".
-func percent(v float64) string {
-	return strconv.FormatFloat(math.Round(v*1000)/10, 'f', -1, 64) + " %"
 }

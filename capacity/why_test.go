@@ -6,7 +6,11 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 )
+
+// said is the sentence of a verdict.
+func said(v capacity.Verdict) string { return words.Sentence(v.Cause, midnight) }
 
 // TestWhy: the reason that a waiting task is told, and the share that its gate shows.
 func TestWhy(t *testing.T) {
@@ -43,8 +47,8 @@ func TestWhy(t *testing.T) {
 		w := capacity.Waiter{Subject: task("t"), Since: at(time.Minute), Held: held && len(c.mem.Held[task("t")].Shut) > 0}
 		verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}, Claims: c.claims}, c.load, c.mem, midnight, settings())
 		v := verdicts[0]
-		if used := v.Gate.Used.Or(-1); v.Admit || v.Why != c.why || used < c.used-1e-9 || used > c.used+1e-9 {
-			t.Errorf("%s: admit %v, %q, used %v", c.name, v.Admit, v.Why, v.Gate.Used)
+		if used := v.Gate.Used.Or(-1); v.Admit || said(v) != c.why || used < c.used-1e-9 || used > c.used+1e-9 {
+			t.Errorf("%s: admit %v, %q, used %v", c.name, v.Admit, said(v), v.Gate.Used)
 		}
 	}
 }

@@ -31,8 +31,10 @@ type Facts struct {
 	Still time.Duration `json:"still,omitempty"` // since the last movement
 	Limit time.Duration `json:"limit,omitempty"` // how long it may last
 
-	Share float64 `json:"share,omitempty"` // of a resource, 0 to 1 or above
-	Line  float64 `json:"line,omitempty"`  // the share that decides
+	Share    float64 `json:"share,omitempty"`    // of a resource, 0 to 1 or above
+	Line     float64 `json:"line,omitempty"`     // the share that decides
+	Reading  float64 `json:"reading,omitempty"`  // the measured part of Share
+	Reserved float64 `json:"reserved,omitempty"` // the part of Share that is reserved for admitted tasks
 }
 
 // Phrase names a sentence of status/words.
@@ -78,6 +80,18 @@ const (
 	PhraseStewardBeats      Phrase = "steward_beats"
 
 	PhraseClock Phrase = "agent_clock" // the times that an agent writes are wrong
+)
+
+// The phrases of verdicts on capacity.
+const (
+	PhraseNothingRead Phrase = "nothing_read"
+	PhraseHighest     Phrase = "highest"
+	PhraseBehind      Phrase = "behind"
+	PhraseOnePerRead  Phrase = "one_per_sample"
+	PhraseUnreadable  Phrase = "dimension_unreadable"
+	PhraseMustStay    Phrase = "must_stay"
+	PhraseTooFull     Phrase = "too_full"
+	PhraseMustFall    Phrase = "must_fall"
 )
 
 // The phrases of verdicts on locks.

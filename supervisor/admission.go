@@ -8,6 +8,7 @@ import (
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -113,7 +114,7 @@ func (p *State) admit(q Admission, lately []decide.Promise, now time.Time) (Admi
 	memory.At, memory.Held, memory.Turns, memory.Claims = now, nil, nil, nil
 	verdicts, _, _ := capacity.Admit(work, p.View.Load, memory, now, p.Config.Capacity)
 	v := verdicts[0]
-	answer.Admit, answer.Why, answer.RetryAfter, answer.Gate = v.Admit, v.Why, v.RetryAfter, v.Gate
+	answer.Admit, answer.Why, answer.RetryAfter, answer.Gate = v.Admit, words.Sentence(v.Cause, now), v.RetryAfter, v.Gate
 	if !v.Admit && len(lately) > 0 {
 		answer.RetryAfter = min(answer.RetryAfter, settled/4)
 	}

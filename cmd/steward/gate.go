@@ -15,6 +15,7 @@ import (
 	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/words"
 )
 
 // judgeTime is the longest time that a new task waits for the daemon's first verdict.
@@ -97,7 +98,7 @@ func (g *ownGate) admit(ctx context.Context, w capacity.Waiter, throttle *float6
 		gate := v.Gate
 		gate.Consumers = capacity.Largest(g.gauge.Candidates(capacity.ConsumersShown), gate.Dimension, capacity.ConsumersShown)
 		// No event reports new room, and each check takes a reading.
-		return false, v.Why + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
+		return false, words.Sentence(v.Cause, load.At) + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
 	}
 	g.spent = true
 	return true, "", 0

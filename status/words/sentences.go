@@ -85,6 +85,16 @@ var phrases = map[protocol.Phrase]string{
 
 	protocol.PhraseClock: "its heartbeats state times [{for} ahead|{age} behind] of steward's clock[{?count}, without a time zone]; steward counts from when it sees them",
 
+	// Capacity. A sentence must not change with time alone, because it is written to files.
+	protocol.PhraseNothingRead: "nothing can be read, so nothing is kept waiting",
+	protocol.PhraseHighest:     "{name} highest: [{?reserved}{reading} used + {reserved} reserved|{share}] (limit {line})",
+	protocol.PhraseBehind:      "waits behind {task} for {name}",
+	protocol.PhraseOnePerRead:  "one goes per sample, and one has gone on this one",
+	protocol.PhraseUnreadable:  "{name} cannot be read; the task goes when that lasts {limit plain}",
+	protocol.PhraseMustStay:    "{name} must stay at {line} or below for {limit plain}",
+	protocol.PhraseTooFull:     "{name} [{?reserved}{reading} used + {reserved} reserved|is at {share}][ ({text})][{?reserved} > limit|, over the limit of] {line}",
+	protocol.PhraseMustFall:    "{name} [{?reserved}{reading} used + {reserved} reserved|is at {share}][ ({text})][{?reserved}; must| and must] fall to {line}",
+
 	protocol.PhraseLockKernel:    "the kernel holds it for a living process",
 	protocol.PhraseLockGone:      "process {pid}, which held it for {agent}, is proved to be gone",
 	protocol.PhraseLockAgentGone: "{agent} is proved to be gone",

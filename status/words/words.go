@@ -132,6 +132,10 @@ func value(name string, f *protocol.Facts) any {
 		return f.Share
 	case "line":
 		return f.Line
+	case "reading":
+		return f.Reading
+	case "reserved":
+		return f.Reserved
 	}
 	return nil
 }
@@ -150,12 +154,15 @@ func moment(t time.Time, format string, now time.Time) string {
 	return t.UTC().Format("15:04:05 UTC")
 }
 
-// duration formats a duration: "7 min" as Span does, "{limit exact}" in whole minutes or in seconds.
+// duration formats a duration: "7 min" as Span does, "{limit exact}" in whole minutes or in seconds, "{limit plain}" as it
+// stands in the configuration.
 func duration(d time.Duration, format string) string {
-	if format != "exact" {
+	switch {
+	case format == "plain":
+		return d.String()
+	case format != "exact":
 		return Span(d)
-	}
-	if d >= 2*time.Minute && d%time.Minute == 0 {
+	case d >= 2*time.Minute && d%time.Minute == 0:
 		return strconv.Itoa(int(d/time.Minute)) + " min"
 	}
 	return strconv.Itoa(int(d.Round(time.Second)/time.Second)) + " s"

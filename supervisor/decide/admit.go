@@ -3,6 +3,7 @@ package decide
 import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 )
 
 // admit admits waiting tasks of all projects, in one order, as far as there is room, and renews the leases of those that
@@ -60,25 +61,27 @@ func (d *decision) withAbsent(gate capacity.Memory) capacity.Memory {
 // admitted releases the task; one that was never held simply stays where it is. It reports whether an overdue retry is
 // issued with it.
 func (k *taskJudge) admitted(v capacity.Verdict) (reissued bool) {
+	why := words.Sentence(v.Cause, k.env.now)
 	k.next.Admitted = k.env.now
 	if k.t.Hold == nil {
 		k.next.Judged = true
-		k.verdict.Why += "; " + v.Why
+		k.verdict.Why += "; " + why
 		return false
 	}
-	k.is(protocol.TaskPending, protocol.ReasonRoom, "admitted: %s", v.Why)
-	return k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: k.release, Why: v.Why}) && k.overslept()
+	k.is(protocol.TaskPending, protocol.ReasonRoom, "admitted: %s", why)
+	return k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: k.release, Why: why}) && k.overslept()
 }
 
 // refused holds the task, or keeps it held.
 func (k *taskJudge) refused(v capacity.Verdict) {
+	why := words.Sentence(v.Cause, k.env.now)
 	if k.t.Hold != nil {
-		k.verdict.Reason, k.verdict.Why = protocol.ReasonCapacity, v.Why
+		k.verdict.Reason, k.verdict.Why = protocol.ReasonCapacity, why
 		return
 	}
 	until := k.env.now.Add(v.RetryAfter)
-	k.is(protocol.TaskDeferred, protocol.ReasonCapacity, "%s", v.Why)
+	k.is(protocol.TaskDeferred, protocol.ReasonCapacity, "%s", why)
 	k.verdict.NotBefore = until
 	gate := v.Gate
-	k.hold(protocol.HoldCapacity, protocol.ReasonCapacity, v.Why, &gate, until)
+	k.hold(protocol.HoldCapacity, protocol.ReasonCapacity, why, &gate, until)
 }
