@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/livhana/steward/cmd/steward/cli"
-	"github.com/livhana/steward/join/exec"
+	joinrun "github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/status"
 )
 
@@ -42,7 +42,7 @@ func TestErrorsInJSON(t *testing.T) {
 		{"agents -o json", nil, cli.ExitNoDaemon, "no_daemon", "no steward is running there", "start it with 'steward run'"},
 		{"ack zzzz -o json", missing, cli.ExitNoSubject, "no_such_subject", "acknowledge zzzz: no incident zzzz", "see 'steward incidents' for what is open"},
 		{"ack 3 -o json", conflict, cli.ExitRefused, "ambiguous", "acknowledge 3: 3 can mean 2 things", "name one of: 3a, 3b"},
-		{"exec --project . -o json -- /nowhere/tool", nil, exec.ExitNotFound, "not_started", "/nowhere/tool", ""},
+		{"exec --project . -o json -- /nowhere/tool", nil, joinrun.CodeNotFound, "not_started", "/nowhere/tool", ""},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			atHome(t)

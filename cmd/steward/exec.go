@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -108,11 +107,11 @@ func runExec(ctx context.Context, a *cli.App, o execOptions, throttled bool, arg
 
 // execEnded returns the command's exit code as ours.
 func execEnded(code int, err error) error {
-	var start *exec.StartError
+	var start *joinrun.StartError
 	var taken *exec.TakenError
 	switch {
 	case errors.As(err, &start):
-		return cli.NotStarted(err, exec.ExitNotRunnable)
+		return cli.NotStarted(err, start.Code)
 	case errors.As(err, &taken):
 		return terminal.Report(supervisor.ErrRefused, "exec: %v; use another name with --agent", taken)
 	case err == nil && code != 0:
@@ -138,11 +137,7 @@ func execOf(a *cli.App, o execOptions, argv []string) (job exec.Options, err err
 	}
 	path, err := joinrun.Find(argv[0], cwd, os.Getenv("PATH"))
 	if err != nil {
-		failure := fmt.Errorf("exec: %s", terminal.Clean(terminal.ErrorText(err)))
-		if errors.Is(err, fs.ErrNotExist) {
-			return job, cli.NotStarted(failure, exec.ExitNotFound)
-		}
-		return job, cli.NotStarted(failure, exec.ExitNotRunnable)
+		return job, cli.NotStarted(fmt.Errorf("exec: %s", terminal.Clean(terminal.ErrorText(err))), joinrun.NotStarted(err).Code)
 	}
 	cfg, _, err := a.Settings()
 	if err != nil {
@@ -180,7 +175,7 @@ func awaitRoom(ctx context.Context, a *cli.App, o status.AdmitOrder, noWait bool
 		ok, why, again := askGate(ctx, a, o)
 		switch {
 		case ctx.Err() != nil:
-			return cli.Exit(exec.ExitSignal + 2)
+			return cli.Exit(joinrun.CodeSignal + 2)
 		case ok && said != "":
 			fmt.Fprintln(a.Err, "steward: there is room now")
 			return nil
@@ -195,7 +190,7 @@ func awaitRoom(ctx context.Context, a *cli.App, o status.AdmitOrder, noWait bool
 			fmt.Fprintln(a.Err, "steward: waiting for room: "+terminal.Clean(why)+"; or start at once with --now")
 		}
 		if cli.Sleep(ctx, min(again, supervisor.AskAgain)) != nil {
-			return cli.Exit(exec.ExitSignal + 2)
+			return cli.Exit(joinrun.CodeSignal + 2)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
-	"github.com/livhana/steward/join/exec"
 	"github.com/livhana/steward/join/lock"
+	joinrun "github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/handoffs"
 	"github.com/livhana/steward/status/terminal"
@@ -142,11 +142,11 @@ func (r *lockRun) run(c *cobra.Command, project string, args []string) error {
 
 // ended returns the command's exit code as ours. A later error is printed, and does not change the code.
 func (r *lockRun) ended(code int, err error) error {
-	var start *lock.StartError
+	var start *joinrun.StartError
 	var held *lock.HeldError
 	switch {
 	case errors.Is(err, context.Canceled):
-		return cli.Exit(exec.ExitSignal + 2)
+		return cli.Exit(joinrun.CodeSignal + 2)
 	case errors.As(err, &start):
 		return cli.NotStarted(errors.New(terminal.ErrorText(err)), start.Code)
 	case errors.As(err, &held):

@@ -12,7 +12,7 @@ import (
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
-	"github.com/livhana/steward/join/exec"
+	joinrun "github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/platform/proc"
@@ -80,7 +80,7 @@ func runWorker(ctx context.Context, a *cli.App, f workerFlags) error {
 	}
 	o := worker.Options{Project: dir, Agent: f.agent, Jobs: f.jobs, Once: f.once, Drain: f.drain, Temp: os.TempDir(),
 		// A steward inside a task finds the daemon even without the variables that the confinement removes.
-		Environ: exec.WithVariable(os.Environ(), "STEWARD_SOCKET", paths.Socket),
+		Environ: joinrun.WithVariable(os.Environ(), "STEWARD_SOCKET", paths.Socket),
 		Cores:   runtime.NumCPU(), Memory: worker.TotalMemory(), Now: time.Now,
 		Say: func(text string) { fmt.Fprintln(a.Err, "steward worker: "+terminal.Clean(text)) }}
 	if o.Settings, err = workerSettings(cfg); err != nil {

@@ -4,17 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
-	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/livhana/steward/join/keep"
+	"github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/status/terminal"
-	"golang.org/x/sys/unix"
 )
 
 // front is the command in the foreground: in our process group, on our terminal.
@@ -23,15 +22,14 @@ import (
 // registered before the command does anything, and a taken name has no side effects.
 type front struct {
 	id         proc.Identity
-	pipe       *os.File // our end of the pipe to the waiting child
-	children   chan os.Signal
+	pipe       *os.File       // our end of the pipe to the waiting child
+	children   chan os.Signal // receives when a child changes state
 	lastSignal os.Signal
 	signalAt   time.Time
 	tty        bool
-	now        func() time.Time
 }
 
-func startFront(path string, argv, env []string, now func() time.Time) (*front, error) {
+func startFront(path string, argv, env []string) (*front, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -41,7 +39,7 @@ func startFront(path string, argv, env []string, now func() time.Time) (*front, 
 		return nil, err
 	}
 	defer theirs.Close()
-	f := &front{now: now, pipe: ours, children: make(chan os.Signal, 1), tty: terminal.HasControlling()}
+	f := &front{pipe: ours, children: make(chan os.Signal, 1), tty: terminal.HasControlling()}
 	signal.Notify(f.children, syscall.SIGCHLD)
 	args := append([]string{"steward", "exec", "--await-word", "3", "--", path}, argv...)
 	p, err := os.StartProcess(self, args, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr, theirs}})
@@ -60,6 +58,12 @@ func (f *front) over() {
 	signal.Stop(f.children)
 	_ = f.pipe.Close()
 }
+
+// goMessage tells the waiting child to execute the command. The agent's name follows it: the name may have got a number.
+const goMessage = "go "
+
+// agentVariable tells the command under which name it is registered.
+const agentVariable = "STEWARD_AGENT"
 
 // release tells the waiting child to execute the command.
 func (f *front) release(name string) {
@@ -80,53 +84,41 @@ func AwaitGo(ctx context.Context, fd int, argv []string) (int, error) {
 	if pipe == nil || len(argv) < 2 {
 		return 0, errors.New("exec: --await-word is steward's own")
 	}
-	stay := context.AfterFunc(ctx, func() { os.Exit(ExitSignal + int(syscall.SIGINT)) })
+	stay := context.AfterFunc(ctx, func() { os.Exit(run.CodeSignal + int(syscall.SIGINT)) })
 	buf := make([]byte, 512)
 	n, _ := pipe.Read(buf)
-	name, ok := cutGo(string(buf[:n]))
-	if !ok {
+	name, ok := strings.CutPrefix(strings.TrimSuffix(string(buf[:n]), "\n"), goMessage)
+	if !ok || name == "" {
 		return 1, nil
 	}
 	_ = pipe.Close()
 	stay()
-	err := syscall.Exec(argv[0], argv[1:], WithVariable(os.Environ(), "STEWARD_AGENT", name))
+	err := syscall.Exec(argv[0], argv[1:], run.WithVariable(os.Environ(), agentVariable, name))
 	fmt.Fprintf(os.Stderr, "steward: exec: %s: %v\n", argv[0], err)
-	if errors.Is(err, fs.ErrNotExist) {
-		return ExitNotFound, nil
-	}
-	return ExitNotRunnable, nil
+	return run.NotStarted(err).Code, nil
 }
-
-// changes receives a signal when a child changes state.
-func (f *front) changes() <-chan os.Signal { return f.children }
 
 // look waits for any child without blocking: we are a subreaper, so orphaned descendants end here too.
 func (f *front) look() (e keep.Ending, over bool) {
 	for {
 		var ws syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &ws, syscall.WNOHANG, nil)
-		if errors.Is(err, syscall.EINTR) {
-			continue
-		}
-		if errors.Is(err, syscall.ECHILD) && !over {
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case errors.Is(err, syscall.ECHILD) && !over:
 			return keep.Ending{Code: -1, Unknown: true}, true // the exit status was already collected elsewhere
-		}
-		if err != nil || pid == 0 {
+		case err != nil || pid == 0:
 			return e, over
+		case pid == f.id.PID:
+			over = true
+			e.Code, e.Signal = run.Status(ws)
+			f.over()
 		}
-		if pid != f.id.PID {
-			continue
-		}
-		over = true
-		if e.Code = ws.ExitStatus(); ws.Signaled() {
-			e.Code, e.Signal = -1, unix.SignalName(ws.Signal())
-		}
-		f.over()
 	}
 }
 
 // reap collects the children that have ended.
-func (f *front) reap() {
+func reap() {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 		if pid <= 0 && !errors.Is(err, syscall.EINTR) {
@@ -136,11 +128,11 @@ func (f *front) reap() {
 }
 
 // noteSignal remembers the last signal and its time.
-func (f *front) noteSignal(s os.Signal) { f.lastSignal, f.signalAt = s, f.now() }
+func (f *front) noteSignal(s os.Signal, now time.Time) { f.lastSignal, f.signalAt = s, now }
 
 // forward forwards a signal. The terminal's own signals reach the command anyway: it is in the same process group.
-func (f *front) forward(s os.Signal) {
-	f.noteSignal(s)
+func (f *front) forward(s os.Signal, now time.Time) {
+	f.noteSignal(s, now)
 	if f.tty && (s == syscall.SIGINT || s == syscall.SIGQUIT) {
 		return
 	}
@@ -149,21 +141,14 @@ func (f *front) forward(s os.Signal) {
 	}
 }
 
-// catchSignals catches the signals to forward. An ignored signal (nohup) stays ignored, here and in the command.
-func catchSignals() *signalSet {
-	c := make(chan os.Signal, 8)
-	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
-	}
-	return &signalSet{heard: c, stop: func() { signal.Stop(c) }}
-}
+// signalBefore is the longest time between a signal and the end of a command that the signal is taken to have caused,
+// when the exit status names no signal: many programs catch the signal, clean up and exit.
+const signalBefore = 10 * time.Second
 
-func signalNumber(name string) int {
-	if n := int(unix.SignalNum(name)); n > 0 {
-		return n
+// signaledBefore reports whether a signal from the user ended the command.
+func (f *front) signaledBefore(e keep.Ending) bool {
+	if f.lastSignal == nil || e.At.Sub(f.signalAt) > signalBefore {
+		return false
 	}
-	n, _ := strconv.Atoi(name)
-	return n
+	return e.Signal == "" || run.SignalNumber(e.Signal) == f.lastSignal
 }

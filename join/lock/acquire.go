@@ -93,7 +93,11 @@ func (l *Locks) acquire(ctx context.Context, r Request) (*Held, error) {
 			return nil, &HeldError{s}
 		}
 		waitFor(s)
-		if !pause(ctx, rivalPoll(rival, l.opts.Now())) {
+		wait := rivalPollMax
+		if !rival.Again.IsZero() {
+			wait = min(max(rival.Again.Sub(l.opts.Now()), rivalPollMin), rivalPollMax)
+		}
+		if !pause(ctx, wait) {
 			return nil, timedOut(ctx, s)
 		}
 	}
@@ -110,24 +114,19 @@ func timedOut(ctx context.Context, s Status) error {
 // takeFlock takes the kernel lock. Before it waits, it reports the holder.
 func (l *Locks) takeFlock(ctx context.Context, file string, r Request, waitFor func(Status)) (*flockHandle, error) {
 	lock, err := l.folder.flock(ctx, file, false)
-	if !errors.Is(err, platform.ErrLocked) {
-		if err == nil {
-			l.opts.step("flocked")
+	if errors.Is(err, platform.ErrLocked) {
+		held := l.heldBy(r.Name, file)
+		if r.NoWait {
+			return nil, &HeldError{held}
 		}
-		return lock, err
-	}
-	if r.NoWait {
-		return nil, &HeldError{l.heldBy(r.Name, file)}
-	}
-	held := l.heldBy(r.Name, file)
-	if l.procs.waitsForItself(held) {
-		held.Why += "; this very command runs under it, and would wait for itself"
-		return nil, &HeldError{held}
-	}
-	waitFor(held)
-	lock, err = l.folder.flock(ctx, file, true)
-	if err != nil && ctx.Err() != nil {
-		return nil, timedOut(ctx, l.heldBy(r.Name, file))
+		if l.procs.waitsForItself(held) {
+			held.Why += "; this very command runs under it, and would wait for itself"
+			return nil, &HeldError{held}
+		}
+		waitFor(held)
+		if lock, err = l.folder.flock(ctx, file, true); err != nil && ctx.Err() != nil {
+			return nil, timedOut(ctx, l.heldBy(r.Name, file))
+		}
 	}
 	if err == nil {
 		l.opts.step("flocked")
@@ -150,13 +149,6 @@ const (
 	rivalPollMax = 500 * time.Millisecond
 )
 
-func rivalPoll(r *protocol.Rival, now time.Time) time.Duration {
-	if r.Again.IsZero() {
-		return rivalPollMax
-	}
-	return min(max(r.Again.Sub(now), rivalPollMin), rivalPollMax)
-}
-
 // grant turns the kernel lock into a grant: it enters the mirror, assigns a fencing token and writes the record. If it
 // returns no Held, the caller still owns the kernel lock.
 func (l *Locks) grant(ctx context.Context, file string, lock *flockHandle, r Request) (*Held, *protocol.Rival, error) {
@@ -176,7 +168,7 @@ func (l *Locks) grant(ctx context.Context, file string, lock *flockHandle, r Req
 		return nil, nil, fmt.Errorf("%w: its numbers are used up", ErrDamaged)
 	}
 	h := &Held{locks: l, file: file, lock: lock, rec: rec, seen: ceiling}
-	rival, err := l.mirror.call(func(m Mirror) (*protocol.Rival, error) { return m.Claim(ctx, h.entry(now), now) })
+	rival, err := l.mirror.Claim(ctx, h.entry(now), now)
 	if rival != nil || err != nil {
 		return nil, rival, err
 	}
@@ -199,11 +191,11 @@ func (h *Held) entry(now time.Time) protocol.Lock {
 // the entry: that agent does not have the kernel lock, but may not know it.
 func (h *Held) Renew(ctx context.Context) (*protocol.Rival, error) {
 	now := h.locks.opts.Now()
-	return h.locks.mirror.call(func(m Mirror) (*protocol.Rival, error) { return m.Renew(ctx, h.entry(now), now) })
+	return h.locks.mirror.Renew(ctx, h.entry(now), now)
 }
 
 func (h *Held) drop(ctx context.Context) error {
-	return h.locks.mirror.drop(ctx, h.entry(time.Time{}), h.locks.opts.Now())
+	return h.locks.mirror.Drop(ctx, h.entry(time.Time{}), h.locks.opts.Now())
 }
 
 // Release releases the lock. It first removes the mirror's entry, if that is still this holder's. The lock is free even

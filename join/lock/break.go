@@ -54,7 +54,7 @@ func (l *Locks) Find(ctx context.Context, name string) (Status, error) {
 
 // remainingEntry is the mirror's entry for a real lock.
 func (l *Locks) remainingEntry(ctx context.Context, name string, now time.Time) (*protocol.Lock, error) {
-	all, err := l.mirror.list(ctx, now)
+	all, err := l.mirror.Locks(ctx, now)
 	for i := range all {
 		if all[i].Resource == name && l.isMirror(&all[i]) {
 			return &all[i].Lock, nil
@@ -67,19 +67,15 @@ func (l *Locks) remainingEntry(ctx context.Context, name string, now time.Time) 
 // shown (protocol.ErrConflict). A real lock that is still held is refused (*HeldError) unless EndHolder is set. A
 // damaged record is set aside, and the next fencing token is above every token seen.
 func (l *Locks) Break(ctx context.Context, b Breaking) error {
-	err := l.breakReal(ctx, b)
-	if err != nil {
+	if err := l.breakLock(ctx, b); err != nil {
 		return fmt.Errorf("break the lock %q: %w", b.Status.Name, err)
 	}
 	return nil
 }
 
-func (l *Locks) breakReal(ctx context.Context, b Breaking) error {
+func (l *Locks) breakLock(ctx context.Context, b Breaking) error {
 	if b.Status.Kind == KindContent {
-		_, err := l.mirror.call(func(m Mirror) (*protocol.Rival, error) {
-			return nil, m.Break(ctx, b.Status.rival.Lock, b.Why+" ("+b.By+", by hand)", l.opts.Now())
-		})
-		return err
+		return l.mirror.Break(ctx, b.Status.rival.Lock, b.Why+" ("+b.By+", by hand)", l.opts.Now())
 	}
 	file, err := fileName(b.Status.Name)
 	if err != nil {
@@ -174,7 +170,7 @@ func (l *Locks) removeRemains(ctx context.Context, file string, b Breaking) erro
 		}
 	}
 	if left != nil {
-		if err := l.mirror.drop(ctx, *left, now); err != nil {
+		if err := l.mirror.Drop(ctx, *left, now); err != nil {
 			return err
 		}
 	}

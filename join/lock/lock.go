@@ -38,11 +38,12 @@ type Options struct {
 	step func(string)
 }
 
-// Locks are all locks of one project. Several goroutines may use it at once; they exclude each other as processes do.
+// Locks are all locks of one project. Several goroutines may use those without a Mirror at once; they exclude each other
+// as processes do.
 type Locks struct {
 	opts   Options
 	folder folder
-	mirror mirror
+	mirror Mirror
 	procs  processes
 
 	mu   sync.Mutex
@@ -57,15 +58,27 @@ func Open(dir string, o Options) *Locks {
 	if o.step == nil {
 		o.step = func(string) {}
 	}
-	l := &Locks{opts: o, folder: folder{dir: dir, step: o.step}, mirror: mirror{m: o.Mirror}, procs: processes{ofFlock: o.Holders}}
+	if o.Mirror == nil {
+		o.Mirror = noMirror{}
+	}
+	l := &Locks{opts: o, folder: folder{dir: dir, step: o.step}, mirror: o.Mirror, procs: processes{ofFlock: o.Holders}}
 	l.procs.self, _ = proc.Inspect(os.Getpid())
 	l.procs.host, _ = os.Hostname()
 	return l
 }
 
-// Close waits briefly for clients that are writing the replaced state file, so that no write is lost.
+// The longest time that Close waits, and how often it looks meanwhile.
+const (
+	closeWait  = 200 * time.Millisecond
+	closeLooks = 8
+)
+
+// Close waits briefly for clients that had the state file open when it was replaced, so that no write is lost.
 func (l *Locks) Close() {
-	l.mirror.close(l.opts.Now)
+	for looks := 0; looks < closeLooks && l.mirror.Settle(context.Background(), l.opts.Now()); looks++ {
+		pause(context.Background(), closeWait/closeLooks)
+	}
+	l.mirror.Close()
 	l.folder.close()
 }
 

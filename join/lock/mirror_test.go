@@ -211,7 +211,7 @@ func TestLateWriter(t *testing.T) {
 	writeLate := late()
 	h := take(t, d.p, "src/a.go")
 	writeLate()
-	h.locks.mirror.settle(t.Context(), time.Now())
+	h.locks.mirror.Settle(t.Context(), time.Now())
 	if got := d.state(); !strings.Contains(got, `"iteration":   2`) || !strings.Contains(got, fmt.Sprintf(`"fence": %d`, h.Fence())) {
 		t.Errorf("while it is held: %s", got)
 	}

@@ -4,25 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/status/terminal"
-)
-
-// A shell's exit codes for a command that did not run.
-const (
-	codeNotRunnable = 126
-	codeNotFound    = 127
-	codeSignal      = 128 // plus the signal's number, for a command that a signal ended
 )
 
 // Program is a command to run under a lock.
@@ -36,24 +27,18 @@ type Program struct {
 	Foreground func() bool
 }
 
-// StartError says why the command did not run; Code is the exit code that a shell would return.
-type StartError struct {
-	Code int
-	Err  error
-}
-
-func (e *StartError) Error() string { return e.Err.Error() }
-
-// Unwrap returns the cause.
-func (e *StartError) Unwrap() error { return e.Err }
-
 // Run runs a command while it holds the lock, and returns the command's exit code as a shell would. The command
 // inherits the lock: if this process is killed, the lock lasts until the command has ended. Processes that outlive the
-// command keep the lock, and Run reports them. The error is a *StartError, or Acquire's. See docs/decisions.md, "The command inherits the lock".
+// command keep the lock, and Run reports them. The error is a *run.StartError, or Acquire's. See docs/decisions.md, "The command inherits the lock".
 func (l *Locks) Run(ctx context.Context, r Request, c Program) (code int, err error) {
-	path, err := find(c.Argv[0])
+	dir, err := os.Getwd()
 	if err != nil {
 		return 0, err
+	}
+	search, _ := run.Variable(c.Env, "PATH")
+	path, err := run.Find(c.Argv[0], dir, search) // before the wait for the lock
+	if err != nil {
+		return 0, run.NotStarted(fmt.Errorf("lock run: %w", err))
 	}
 	r.Command = c.Argv
 	h, err := l.Acquire(ctx, r)
@@ -61,40 +46,21 @@ func (l *Locks) Run(ctx context.Context, r Request, c Program) (code int, err er
 		return 0, err
 	}
 	ctx, stopped := context.WithoutCancel(ctx), ctx.Err()
-	signals := make(chan os.Signal, 16)
-	signal.Notify(signals, forwardedSignals()...)
-	defer signal.Stop(signals)
+	signals, stop := run.ForwardSignals()
+	defer stop()
 	if stopped != nil {
 		return 0, errors.Join(stopped, h.Release(ctx))
 	}
 	cmd, err := h.start(path, c)
 	if err != nil {
-		return 0, errors.Join(&StartError{codeOf(err), fmt.Errorf("run %s: %w", terminal.ShellQuote(c.Argv[0]), err)}, h.Release(ctx))
+		err = run.NotStarted(fmt.Errorf("lock run: %w", run.StartFault(err, path, dir)))
+		return 0, errors.Join(err, h.Release(ctx))
 	}
 	h.recordChild(cmd.Process.Pid, c)
 	done := make(chan error, 1)
 	go func() { done <- cmd.Wait() }()
 	h.maintain(ctx, cmd, done, signals, c)
-	return exitCode(cmd.ProcessState), h.finish(ctx, c)
-}
-
-// find resolves the command as a shell does, before waiting for a lock.
-func find(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err == nil || errors.Is(err, exec.ErrDot) {
-		return path, nil
-	}
-	if strings.ContainsRune(name, filepath.Separator) || errors.Is(err, exec.ErrNotFound) {
-		err = errors.Unwrap(err)
-	}
-	return "", &StartError{codeOf(err), fmt.Errorf("run %s: %w", terminal.ShellQuote(name), err)}
-}
-
-func codeOf(err error) int {
-	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
-		return codeNotFound
-	}
-	return codeNotRunnable
+	return run.ShellCode(run.Status(cmd.ProcessState.Sys().(syscall.WaitStatus))), h.finish(ctx, c)
 }
 
 // start starts the command, which shares the lock from the start.
@@ -132,12 +98,11 @@ const mergeInterval = 100 * time.Millisecond
 // signals, recreates a removed lock file, and reports when the TTL has passed.
 func (h *Held) maintain(ctx context.Context, cmd *exec.Cmd, done <-chan error, signals <-chan os.Signal, c Program) {
 	half := max(h.rec.ttl()/2, 10*time.Millisecond)
-	renew, settle, over := time.NewTicker(half), time.NewTicker(mergeInterval), time.NewTimer(h.rec.ttl())
-	look := time.NewTicker(fileCheckInterval)
-	defer look.Stop()
+	renew, settle, look := time.NewTicker(half), time.NewTicker(mergeInterval), time.NewTicker(fileCheckInterval)
 	defer renew.Stop()
 	defer settle.Stop()
-	defer over.Stop()
+	defer look.Stop()
+	over := time.After(h.rec.ttl())
 	var last string
 	for {
 		select {
@@ -147,12 +112,12 @@ func (h *Held) maintain(ctx context.Context, cmd *exec.Cmd, done <-chan error, s
 			if s != os.Interrupt && s != syscall.SIGQUIT || !c.Foreground() {
 				_ = cmd.Process.Signal(s)
 			}
-		case <-over.C:
+		case <-over:
 			c.Tell(fmt.Sprintf("the lock %s is held for longer than %s now; %s goes on", h.rec.Name, h.rec.ttl(), terminal.ShellQuote(c.Argv[0])))
 		case <-look.C:
 			h.checkFile(ctx, c.Tell)
 		case <-settle.C:
-			if !h.locks.mirror.settle(ctx, h.locks.opts.Now()) {
+			if !h.locks.mirror.Settle(ctx, h.locks.opts.Now()) {
 				settle.Stop()
 			}
 		case <-renew.C:
@@ -184,43 +149,14 @@ func (h *Held) finish(ctx context.Context, c Program) error {
 		return h.Release(ctx)
 	}
 	_, err := h.Renew(ctx)
-	c.Tell(fmt.Sprintf("%s has ended, but left %s behind: the lock %s stays until %s ended (or: steward lock break %s --end-holder)",
-		terminal.ShellQuote(c.Argv[0]), processNames(left), h.rec.Name, theyHave(left), terminal.ShellQuote(h.rec.Name)))
+	noun, pids := "process", make([]string, len(left))
+	for i, id := range left {
+		pids[i] = strconv.Itoa(id.PID)
+	}
+	if len(left) > 1 {
+		noun = "processes"
+	}
+	c.Tell(fmt.Sprintf("%s has ended, but left %s %s behind: the lock %s stays until nothing of it is left (or: steward lock break %s --end-holder)",
+		terminal.ShellQuote(c.Argv[0]), noun, strings.Join(pids, ", "), h.rec.Name, terminal.ShellQuote(h.rec.Name)))
 	return errors.Join(err, h.lock.Leave())
-}
-
-func processNames(ids []proc.Identity) string {
-	if len(ids) == 1 {
-		return fmt.Sprintf("process %d", ids[0].PID)
-	}
-	words := make([]string, 0, len(ids))
-	for _, id := range ids {
-		words = append(words, strconv.Itoa(id.PID))
-	}
-	return "processes " + strings.Join(words, ", ")
-}
-
-func theyHave(ids []proc.Identity) string {
-	if len(ids) == 1 {
-		return "it has"
-	}
-	return "they have"
-}
-
-// forwardedSignals are the signals to forward. An ignored signal (nohup) stays ignored, here and in the command.
-func forwardedSignals() []os.Signal {
-	var all []os.Signal
-	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT} {
-		if !signal.Ignored(s) {
-			all = append(all, s)
-		}
-	}
-	return all
-}
-
-func exitCode(st *os.ProcessState) int {
-	if w := st.Sys().(syscall.WaitStatus); w.Signaled() {
-		return codeSignal + int(w.Signal())
-	}
-	return st.ExitCode()
 }

@@ -80,7 +80,7 @@ func (l *Locks) real(now time.Time) (list []Status, err error) {
 
 // content lists the locks that agents entered by themselves.
 func (l *Locks) content(ctx context.Context, now time.Time) (list []Status, err error) {
-	all, err := l.mirror.list(ctx, now)
+	all, err := l.mirror.Locks(ctx, now)
 	for i := range all {
 		if !l.isMirror(&all[i]) {
 			list = append(list, contentStatus(&all[i], now))

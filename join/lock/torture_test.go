@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/livhana/steward/join/run"
 )
 
 // The test binary also plays other processes. LOCK_ROLE selects the role.
@@ -164,7 +166,7 @@ func runAgain(p *Locks, dir string, until int) error {
 	for countOf(dir) < until {
 		code, err := p.Run(context.Background(), Request{Name: "it", Agent: "run", TTL: time.Minute}, Program{Argv: []string{os.Args[0]},
 			Env: append(os.Environ(), envRole+"=critical"), Stderr: os.Stderr, Tell: func(string) {}, Foreground: func() bool { return false }})
-		if err != nil || code != 0 && code != codeSignal+9 {
+		if err != nil || code != 0 && code != run.CodeSignal+9 {
 			return fmt.Errorf("code %d, %w", code, err)
 		}
 	}

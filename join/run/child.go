@@ -45,7 +45,7 @@ func launch(path string, s *Spec, files []*os.File) (*child, error) {
 	for i, f := range files {
 		fds[i] = f.Fd()
 	}
-	pid, err := forkExec(path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: s.environment(), Files: fds, Sys: commandAttr()})
+	pid, err := forkExec(path, s.Argv, &syscall.ProcAttr{Dir: s.Dir, Env: WithVariable(s.Env, proc.MarkName, s.Mark), Files: fds, Sys: commandAttr()})
 	if err != nil {
 		return nil, StartFault(err, path, s.Dir)
 	}

@@ -5,10 +5,24 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"syscall"
 )
+
+// Fault is why a command cannot be started. It matches fs.ErrNotExist or fs.ErrPermission where that is its kind.
+type Fault struct {
+	Kind    string // one of the constants
+	Problem string // in words
+}
+
+func (f *Fault) Error() string { return f.Problem }
+
+// Is compares the kind with an error of the file system.
+func (f *Fault) Is(target error) bool {
+	return target == fs.ErrNotExist && f.Kind == NotFound || target == fs.ErrPermission && f.Kind == Permission
+}
 
 // kindOf is the kind of an error of execve(2), or of a step before it.
 func kindOf(errno syscall.Errno) string {
@@ -36,43 +50,36 @@ func StartFault(err error, path, dir string) error {
 	}
 	f := &Fault{kindOf(errno), fmt.Sprintf("start %s: %v", path, errno)}
 	switch {
-	case f.Kind == NotFound:
-		f.Problem = missing(path)
-	case f.Kind == Permission:
-		if interpreter := interpreterOf(path); interpreter != "" && syscall.Access(interpreter, executable) != nil {
-			f.Problem = fmt.Sprintf("%s: its interpreter %q must not be executed", path, interpreter)
+	case f.Kind == NotFound || f.Kind == Permission:
+		if words := interpreterProblem(path); words != "" {
+			f.Problem = words
 		}
 	case f.Kind == Format:
 		f.Problem = fmt.Sprintf("%s is neither a program of this machine nor a script with a #! line", path)
-	case f.Kind == Resources:
-		f.Problem = fmt.Sprintf("the system has nothing left to start %s with: %v", path, errno)
 	case errno == syscall.E2BIG:
 		f.Problem = fmt.Sprintf("arguments and environment of %s are longer than the system allows", path)
 	}
 	return f
 }
 
-// missing distinguishes a missing program from a missing interpreter: the kernel reports ENOENT for both.
-func missing(path string) string {
-	if _, err := os.Stat(path); err != nil {
-		return path + " does not exist" // removed meanwhile
-	}
-	script := path
-	for range 4 { // an interpreter may itself be a script; the kernel follows no further than this
+// interpreterProblem says what is wrong with the interpreter of a script: the kernel reports its error as that of the
+// script. An interpreter may itself be a script; the kernel follows no further than four of them.
+func interpreterProblem(script string) string {
+	for range 4 {
 		interpreter := interpreterOf(script)
-		if interpreter == "" {
-			return fmt.Sprintf("%s: the loader that this program names does not exist", script)
-		}
-		if _, err := os.Stat(interpreter); err != nil {
-			problem := fmt.Sprintf("%s: its interpreter %q does not exist", script, interpreter)
-			if strings.HasSuffix(interpreter, "\r") {
-				problem += ": the first line ends as on Windows, with a carriage return"
-			}
-			return problem
+		switch err := Runnable(interpreter); {
+		case interpreter == "":
+			return ""
+		case strings.HasSuffix(interpreter, "\r"):
+			return fmt.Sprintf("%s: its first line ends as on Windows, with a carriage return", script)
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Sprintf("%s: its interpreter %q does not exist", script, interpreter)
+		case err != nil:
+			return fmt.Sprintf("%s: its interpreter cannot be executed: %v", script, err)
 		}
 		script = interpreter
 	}
-	return fmt.Sprintf("%s: its interpreters lead in a circle", path)
+	return ""
 }
 
 // interpreterOf returns the interpreter in the #! line; "" when there is none. The kernel reads 255 bytes of it.

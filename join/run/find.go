@@ -6,22 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
-
-// Fault is why a command cannot be started. It matches fs.ErrNotExist or fs.ErrPermission where that is its kind.
-type Fault struct {
-	Kind    string // one of the constants
-	Problem string // in words
-}
-
-func (f *Fault) Error() string { return f.Problem }
-
-// Is compares the kind with an error of the file system.
-func (f *Fault) Is(target error) bool {
-	return target == fs.ErrNotExist && f.Kind == NotFound || target == fs.ErrPermission && f.Kind == Permission
-}
 
 // standardPath is the PATH when the environment has none.
 const standardPath = "/usr/local/bin:/usr/bin:/bin"
@@ -31,17 +19,14 @@ func (s *Spec) program() (string, error) {
 	if err := Folder(s.Dir); err != nil {
 		return "", err
 	}
-	for _, text := range append(append([]string{s.Dir}, s.Argv...), s.Env...) {
+	for _, text := range slices.Concat([]string{s.Dir}, s.Argv, s.Env) {
 		if strings.Contains(text, "\x00") {
 			return "", &Fault{Other, fmt.Sprintf("%.80q: no argument, folder or variable can hold a NUL byte", text)}
 		}
 	}
-	search := standardPath
-	for _, entry := range s.Env {
-		if path, ok := strings.CutPrefix(entry, "PATH="); ok {
-			search = path
-			break
-		}
+	search, ok := Variable(s.Env, "PATH")
+	if !ok {
+		search = standardPath
 	}
 	return Find(s.Argv[0], s.Dir, search)
 }

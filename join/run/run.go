@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/livhana/steward/platform/proc"
 )
 
 // Spec is one command and its limits.
@@ -88,10 +85,4 @@ func (s *Spec) check() error {
 		wrong = append(wrong, errors.New("a limit must not be negative"))
 	}
 	return errors.Join(wrong...)
-}
-
-// environment is Env plus the mark; an entry in Env cannot replace the mark.
-func (s *Spec) environment() []string {
-	own := slices.DeleteFunc(slices.Clone(s.Env), func(entry string) bool { return strings.HasPrefix(entry, proc.MarkName+"=") })
-	return append(own, proc.MarkName+"="+s.Mark)
 }

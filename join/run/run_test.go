@@ -136,7 +136,6 @@ func TestSpecThatCannotBeMeant(t *testing.T) {
 		"relative write":   func(s *Spec) { s.Write = []string{"x"} },
 		"no mark":          func(s *Spec) { s.Mark = "" },
 		"negative":         func(s *Spec) { s.Keep = -1 },
-		"more than fits":   func(s *Spec) { s.Stdin = make([]byte, specLimit) },
 		"negative seconds": func(s *Spec) { s.Limit = -1 },
 	} {
 		s := script(t, "")

@@ -3,22 +3,16 @@ package run
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/livhana/steward/platform/confine"
 	"github.com/livhana/steward/platform/proc"
 )
-
-// drainWait is how long the shim continues to read when the tree is gone but a stream is still open, held by a process
-// that could not be ended or that is outside the tree.
-const drainWait = time.Second
 
 var errCallerGone = errors.New("who started this run has ended; so has the run")
 
@@ -89,44 +83,41 @@ func (h *shim) listen(in io.Reader) {
 // run runs the command and fills Ended, whatever happens.
 func (h *shim) run() Ended {
 	e := Ended{Code: -1, Start: h.now()}
-	defer func() { e.End = h.now() }()
-	path, err := h.spec.program()
-	if err != nil {
-		return h.fail(e, err)
+	if err := h.runCommand(&e); err != nil {
+		e.Fault, e.Problem = Other, err.Error()
+		var f *Fault
+		if errors.As(err, &f) {
+			e.Fault = f.Kind
+		}
 	}
-	log := openLog(h.spec.Log)
-	if e.Confined, err = h.confine(); err != nil {
-		log.end()
-		return h.fail(e, err)
-	}
-	io, err := openStreams(h.spec, log)
-	if err != nil {
-		log.end()
-		return h.fail(e, &Fault{Resources, err.Error()})
-	}
-	c, err := launch(path, h.spec, io.commandFiles())
-	io.started(err == nil)
-	if err != nil {
-		log.end()
-		return h.fail(e, err)
-	}
-	h.out.Encode(report{Command: &c.id})
-	h.follow(c, &e)
-	e.Stdout, e.Stderr = io.end()
-	e.LogProblem = log.end()
-	e.User, e.System, e.MaxRSS = usage()
 	e.End = h.now()
 	return e
 }
 
-func (h *shim) fail(e Ended, err error) Ended {
-	e.Fault, e.Problem = Other, err.Error()
-	var f *Fault
-	if errors.As(err, &f) {
-		e.Fault = f.Kind
+// runCommand returns why the command was not started.
+func (h *shim) runCommand(e *Ended) error {
+	path, err := h.spec.program()
+	if err != nil {
+		return err
 	}
-	e.End = h.now()
-	return e
+	io, err := openStreams(h.spec) // before the confinement, which may not cover the log
+	if err != nil {
+		return &Fault{Resources, err.Error()}
+	}
+	var c *child
+	if e.Confined, err = h.confine(); err == nil {
+		c, err = launch(path, h.spec, io.command)
+	}
+	if err != nil {
+		io.abandon()
+		return err
+	}
+	io.begin()
+	h.out.Encode(report{Command: &c.id})
+	h.follow(c, e)
+	io.end(e)
+	e.User, e.System, e.MaxRSS = usage()
+	return nil
 }
 
 // confine reports whether the confinement is in force; a kernel without support is not an error.
@@ -167,86 +158,4 @@ func (h *shim) follow(c *child, e *Ended) {
 		e.Code, e.Signal = how.code, how.signal
 	case <-time.After(drainWait):
 	}
-}
-
-// streams are the command's three standard files and the shim's ends of them.
-type streams struct {
-	in, out, err       *os.File // the command's
-	feed, read, readEr *os.File // the shim's
-	stdin              []byte
-	stdout, stderr     *excerpt
-	log                *logFile
-	readers            sync.WaitGroup
-}
-
-func openStreams(s *Spec, log *logFile) (*streams, error) {
-	st := &streams{stdin: s.Stdin, stdout: newExcerpt(s.Keep), stderr: newExcerpt(s.Keep), log: log}
-	var errs [3]error
-	if s.Stdin == nil {
-		st.in, errs[0] = os.Open(os.DevNull)
-	} else {
-		st.in, st.feed, errs[0] = os.Pipe()
-	}
-	st.read, st.out, errs[1] = os.Pipe()
-	st.readEr, st.err, errs[2] = os.Pipe()
-	if err := errors.Join(errs[:]...); err != nil {
-		st.started(false)
-		return nil, fmt.Errorf("open the command's streams: %w", err)
-	}
-	return st, nil
-}
-
-func (st *streams) commandFiles() []*os.File { return []*os.File{st.in, st.out, st.err} }
-
-// started closes the command's ends, and starts to feed and to read.
-func (st *streams) started(ok bool) {
-	closeAll(st.commandFiles()...)
-	if !ok {
-		closeAll(st.feed, st.read, st.readEr)
-		return
-	}
-	if st.feed != nil {
-		go func() {
-			st.feed.Write(st.stdin) // an error means that the command does not read its input
-			st.feed.Close()
-		}()
-	}
-	st.readers.Go(func() { copyStream(st.read, st.stdout, st.log) })
-	st.readers.Go(func() { copyStream(st.readEr, st.stderr, st.log) })
-}
-
-func closeAll(files ...*os.File) {
-	for _, f := range files {
-		if f != nil {
-			f.Close()
-		}
-	}
-}
-
-// copyStream reads a stream to its end and keeps an excerpt.
-func copyStream(from *os.File, to *excerpt, log *logFile) {
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		to.Write(buf[:n])
-		log.add(buf[:n])
-		if err != nil {
-			return
-		}
-	}
-}
-
-// end returns the excerpts. All writers are gone, unless a process outside the tree has inherited a stream.
-func (st *streams) end() (stdout, stderr Output) {
-	done := make(chan struct{})
-	go func() {
-		st.readers.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(drainWait):
-	}
-	go closeAll(st.feed, st.read, st.readEr)
-	return st.stdout.output(), st.stderr.output()
 }

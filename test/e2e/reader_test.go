@@ -10,7 +10,7 @@ import (
 
 	"github.com/livhana/steward/test/rig"
 
-	joinexec "github.com/livhana/steward/join/exec"
+	joinrun "github.com/livhana/steward/join/run"
 )
 
 // unread is a command whose output is a pipe without a reader: every write fails.
@@ -86,8 +86,8 @@ func TestProgramsKeepTheirBrokenPipe(t *testing.T) {
 		{"lock", "run", "x", "--project", "p", "--"},
 	} {
 		c := r.Command("steward", append(line, "sh", "-c", "kill -PIPE $$; echo ignored")...)
-		if code, _ := endOf(r, c); code != joinexec.ExitSignal+int(syscall.SIGPIPE) {
-			t.Errorf("%q: exit %d, want %d", line, code, joinexec.ExitSignal+int(syscall.SIGPIPE))
+		if code, _ := endOf(r, c); code != joinrun.CodeSignal+int(syscall.SIGPIPE) {
+			t.Errorf("%q: exit %d, want %d", line, code, joinrun.CodeSignal+int(syscall.SIGPIPE))
 		}
 	}
 }

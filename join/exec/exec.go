@@ -7,33 +7,17 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/livhana/steward/join/keep"
+	"github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status/terminal"
 )
-
-// The exit codes of a shell: for a command that cannot be executed, for a command that is not found, and the base for
-// commands ended by a signal.
-const (
-	ExitNotRunnable = 126
-	ExitNotFound    = 127
-	ExitSignal      = 128
-)
-
-// StartError reports a command that could not be started.
-type StartError struct{ Err error }
-
-func (e *StartError) Error() string { return e.Err.Error() }
-func (e *StartError) Unwrap() error { return e.Err }
 
 // TakenError reports that another living process has the agent's name.
 type TakenError struct{ Name string }
@@ -66,13 +50,9 @@ type Options struct {
 type job struct {
 	Options
 	name     string
-	fixed    bool // the agent keeps its name in the next life
-	prepared bool // the project's folder was set up for this agent
-}
-
-// Run runs the command, restarts it if requested, and returns its last exit code.
-func Run(o Options) (int, error) {
-	return (&job{Options: o, name: o.Name, fixed: !o.Numbered}).run()
+	fixed    bool             // the agent keeps its name in the next life
+	prepared bool             // the project's folder was set up for this agent
+	heard    <-chan os.Signal // the signals to forward
 }
 
 // life is one run of the command.
@@ -84,40 +64,43 @@ type life struct {
 	ending keep.Ending
 }
 
-func (j *job) run() (int, error) {
+// Run runs the command, restarts it if requested, and returns its last exit code. Errors: *run.StartError, *TakenError.
+func Run(o Options) (int, error) {
+	j := &job{Options: o, name: o.Name, fixed: !o.Numbered}
 	if !j.Leave {
 		if err := proc.BecomeSubreaper(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 			j.Say("exec: " + terminal.ErrorText(err) + "; some of what it leaves behind may stay")
 		}
 	}
 	// From here on signals are forwarded to the command; they must not end this process first.
-	signals := catchSignals()
-	defer signals.stop()
+	heard, stop := run.ForwardSignals()
+	defer stop()
+	j.heard = heard
 	var history keep.History
 	for {
-		l, err := j.live(signals)
+		l, err := j.live()
 		if err != nil {
 			return 0, err
 		}
 		d := keep.Next(j.name, j.Restart, history, l.ending, j.Now(), j.Keep)
 		history = d.History
-		if l.asked || d.Action != keep.Start || !j.pauseBefore(d, signals) {
+		if l.asked || d.Action != keep.Start || !j.pauseBefore(d) {
 			return j.depart(l, d), nil
 		}
 	}
 }
 
 // live runs one life, from the start of the command to the end of its leftover processes.
-func (j *job) live(signals *signalSet) (*life, error) {
+func (j *job) live() (*life, error) {
 	l := &life{mark: fmt.Sprintf("exec-%d-%d", os.Getpid(), j.Now().UnixNano())}
 	// Remove only the marks of a kept agent: the command still belongs to a surrounding task, rehearsal or lock.
 	env := keep.Unmarked(os.Environ())
-	for name, value := range map[string]string{proc.MarkName: l.mark, "STEWARD_AGENT": j.name, "STEWARD_PROJECT": j.Dir} {
-		env = WithVariable(env, name, value)
+	for name, value := range map[string]string{proc.MarkName: l.mark, agentVariable: j.name, "STEWARD_PROJECT": j.Dir} {
+		env = run.WithVariable(env, name, value)
 	}
 	var err error
-	if l.front, err = startFront(j.Path, j.Argv, env, j.Now); err != nil {
-		return nil, &StartError{fmt.Errorf("exec: %s", terminal.ErrorText(err))}
+	if l.front, err = startFront(j.Path, j.Argv, env); err != nil {
+		return nil, &run.StartError{Code: run.CodeNotRunnable, Err: fmt.Errorf("exec: %s", terminal.ErrorText(err))}
 	}
 	if err := j.enroll(l); err != nil {
 		l.abandon()
@@ -128,9 +111,9 @@ func (j *job) live(signals *signalSet) (*life, error) {
 	}
 	l.began = j.Now()
 	l.release(j.name)
-	j.attend(l, signals)
+	j.attend(l)
 	if !j.Leave {
-		j.clearUp(l, signals)
+		j.clearUp(l)
 	}
 	return l, nil
 }
@@ -165,7 +148,7 @@ func (j *job) enroll(l *life) error {
 const enrollTime = 30 * time.Second
 
 // attend waits for the end of the command, forwards signals, and keeps the agent's heartbeat.
-func (j *job) attend(l *life, signals *signalSet) {
+func (j *job) attend(l *life) {
 	beat := time.NewTicker(j.Pace(j.name)) // used where no daemon keeps the heartbeat
 	defer beat.Stop()
 	var beats sync.WaitGroup
@@ -174,66 +157,95 @@ func (j *job) attend(l *life, signals *signalSet) {
 	defer cancel()
 	for {
 		select {
-		case s := <-signals.heard:
-			l.forward(s)
+		case s := <-j.heard:
+			l.forward(s, j.Now())
 		case <-beat.C:
 			if j.Registers {
 				beats.Go(func() { j.Beat(ctx, j.name, j.Now().Sub(l.began)) })
 			}
-		case <-l.changes():
-			if e, over := l.look(); over {
-				e.At = j.Now()
-				if lived := e.At.Sub(l.began); lived >= j.Keep.Ready {
-					e.Ready = l.began.Add(j.Keep.Ready)
-				}
-				l.ending = e
-				l.drainSignals(signals)
-				l.asked = l.signaledLately(e)
-				return
+		case <-l.children:
+			e, over := l.look()
+			if !over {
+				continue
 			}
+			l.ending = e
+			l.ending.At = j.Now()
+			if ready := l.began.Add(j.Keep.Ready); !l.ending.At.Before(ready) {
+				l.ending.Ready = ready
+			}
+			l.asked = j.wasAsked(l)
+			return
 		}
 	}
 }
 
-// clearUp ends the processes that the command left behind. Another signal shortens the grace period.
-func (j *job) clearUp(l *life, signals *signalSet) {
-	grace := j.Keep.Stop
+// signalAfter is how long after the command's end the interrupt that ended it may arrive here, on a busy machine.
+const signalAfter = 200 * time.Millisecond
+
+// wasAsked reports whether a signal of the user ended the command. The terminal interrupts the command and us at the
+// same time, and we may see the command end before we receive our own signal.
+func (j *job) wasAsked(l *life) bool {
+	patience := time.NewTimer(signalAfter)
+	defer patience.Stop()
 	for {
+		select {
+		case s := <-j.heard:
+			l.noteSignal(s, j.Now())
+			continue
+		default:
+		}
+		asked := l.signaledBefore(l.ending)
+		if asked || !l.tty || l.ending.Well() {
+			return asked
+		}
+		select {
+		case s := <-j.heard:
+			l.noteSignal(s, j.Now())
+		case <-patience.C:
+			return false
+		}
+	}
+}
+
+// clearUp ends the processes that the command left behind. Another signal ends the grace period.
+func (j *job) clearUp(l *life) {
+	root, _ := proc.Inspect(os.Getpid())
+	for grace := j.Keep.Stop; ; grace = 0 {
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan struct{})
 		go func() {
 			select {
-			case <-signals.heard:
+			case <-j.heard:
 				cancel()
 			case <-done:
 			}
 		}()
-		root, _ := proc.Inspect(os.Getpid())
 		_, left, err := proc.EndTree(ctx, root, l.mark, grace)
 		close(done)
 		again := ctx.Err() != nil && grace > 0
 		cancel()
-		l.reap()
-		switch {
-		case again:
-			grace = 0
+		reap()
+		if again {
 			continue
-		case errors.Is(err, errors.ErrUnsupported):
-		case err != nil || left > 0:
+		}
+		if !errors.Is(err, errors.ErrUnsupported) && (err != nil || left > 0) {
 			j.Say(fmt.Sprintf("exec: %d processes that the command left behind would not end", left))
 		}
 		return
 	}
 }
 
+// heldEvery is the interval for polling whether the operator's hold has ended.
+const heldEvery = time.Second
+
 // pauseBefore waits until the next life may begin; it returns false if the user interrupts.
-func (j *job) pauseBefore(d keep.Decision, signals *signalSet) bool {
+func (j *job) pauseBefore(d keep.Decision) bool {
 	j.Say(j.name + ": " + d.Why)
 	told := false
 	for wait := d.At.Sub(j.Now()); ; wait = heldEvery {
 		timer := time.NewTimer(wait)
 		select {
-		case <-signals.heard:
+		case <-j.heard:
 			timer.Stop()
 			return false
 		case <-timer.C:
@@ -249,101 +261,21 @@ func (j *job) pauseBefore(d keep.Decision, signals *signalSet) bool {
 	}
 }
 
-// heldEvery is the interval for polling whether the operator's hold has ended.
-const heldEvery = time.Second
-
 // depart records the agent's end in the registry, and returns the command's exit code.
 func (j *job) depart(l *life, d keep.Decision) int {
-	e := l.ending
-	failed := !e.Well() && !l.asked
-	why := e.String()
+	how := agentstatus.Leaving{Failed: !l.ending.Well() && !l.asked, Why: l.ending.String(), Once: j.Numbered}
 	if d.Action == keep.Fail {
-		why = d.Why
+		how.Why = d.Why
 		j.Say(j.name + " is given up: " + d.Why)
 	}
 	// At a terminal the user saw the command end, and it is not restarted: do not record its end as a failure.
-	failed = failed && !(j.Restart == keep.Never && j.Terminal)
+	how.Failed = how.Failed && !(j.Restart == keep.Never && j.Terminal)
 	if j.Registers {
-		j.leaveRegistry(l, agentstatus.Leaving{Failed: failed, Why: why, Once: j.Numbered})
-	}
-	return codeOf(e)
-}
-
-// leaveRegistry records in the registry how the agent left.
-func (j *job) leaveRegistry(l *life, how agentstatus.Leaving) {
-	ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
-	defer cancel()
-	err := j.Client.Leave(ctx, j.name, protocol.Identity(l.id), how, j.Now())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		j.Say("exec: say that " + j.name + " has left: " + terminal.ErrorText(err))
-	}
-}
-
-// codeOf is the exit code that a shell would return.
-func codeOf(e keep.Ending) int {
-	if e.Signal == "" {
-		return max(e.Code, 0)
-	}
-	return ExitSignal + signalNumber(e.Signal)
-}
-
-// signalSet receives the signals sent to this process.
-type signalSet struct {
-	heard chan os.Signal
-	stop  func()
-}
-
-// goMessage tells the waiting child to execute the command. The agent's name follows it: the name may have got a number.
-const goMessage = "go "
-
-// cutGo parses the go message.
-func cutGo(line string) (name string, ok bool) {
-	name, ok = strings.CutPrefix(strings.TrimSuffix(line, "\n"), goMessage)
-	return name, ok && name != ""
-}
-
-// WithVariable sets one variable of an environment.
-func WithVariable(env []string, name, value string) []string {
-	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, name+"=") })
-	return append(env, name+"="+value)
-}
-
-// signalBefore is the longest time between a signal and the end of a command that the signal is taken to have caused,
-// when the exit status names no signal: many programs catch the signal, clean up and exit.
-const signalBefore = 10 * time.Second
-
-// drainSignals records the signals that arrived together with the end. The terminal interrupts the command and us at the same
-// time, and we may see the command end before we receive our own signal.
-func (l *life) drainSignals(signals *signalSet) {
-	patience := time.NewTimer(signalAfter)
-	defer patience.Stop()
-	for {
-		select {
-		case s := <-signals.heard:
-			l.noteSignal(s)
-			continue
-		default:
-		}
-		if !l.tty || l.ending.Well() || l.signaledLately(l.ending) {
-			return
-		}
-		select {
-		case s := <-signals.heard:
-			l.noteSignal(s)
-		case <-patience.C:
-			return
+		ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
+		defer cancel()
+		if err := j.Client.Leave(ctx, j.name, protocol.Identity(l.id), how, j.Now()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			j.Say("exec: say that " + j.name + " has left: " + terminal.ErrorText(err))
 		}
 	}
-}
-
-// signalAfter is how long after the command's end the interrupt that ended it may arrive here, on a busy machine.
-const signalAfter = 200 * time.Millisecond
-
-// signaledLately reports whether a signal from the user ended the command.
-func (l *life) signaledLately(e keep.Ending) bool {
-	if l.lastSignal == nil || e.At.Sub(l.signalAt) > signalBefore {
-		return false
-	}
-	s, ok := l.lastSignal.(syscall.Signal)
-	return e.Signal == "" || ok && signalNumber(e.Signal) == int(s)
+	return run.ShellCode(l.ending.Code, l.ending.Signal)
 }

@@ -1,0 +1,22 @@
+package run
+
+import (
+	"slices"
+	"strings"
+)
+
+// Variable returns a variable of an environment; the last entry counts.
+func Variable(env []string, name string) (value string, ok bool) {
+	for _, entry := range slices.Backward(env) {
+		if value, ok = strings.CutPrefix(entry, name+"="); ok {
+			return value, true
+		}
+	}
+	return "", false
+}
+
+// WithVariable returns an environment with one variable set.
+func WithVariable(env []string, name, value string) []string {
+	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	return append(env, name+"="+value)
+}
