@@ -40,8 +40,9 @@ var floors = map[string]may{
 	"platform/watch":    {outside: []string{"github.com/fsnotify/fsnotify"}},
 	"platform/service":  {[]string{"platform"}, []string{"github.com/kardianos/service", "howett.net/plist", "github.com/coreos/go-systemd/v22", "github.com/godbus/dbus/v5"}}, // D-Bus: transient services
 	"platform/child":    {outside: []string{sysModule}},
-	"platform/desktop":  {[]string{"platform/child"}, []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: locks
-	"platform/push":     {ours: []string{"platform/child"}},
+	"platform/text":     {},
+	"platform/desktop":  {[]string{"platform/child", "platform/text"}, []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: locks
+	"platform/push":     {ours: []string{"platform/child", "platform/text"}},
 	"platform/confine":  {outside: []string{sysModule}},
 
 	"protocol/agentstatus":  {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder"}},

@@ -3,6 +3,8 @@ package desktop
 import (
 	"sync"
 	"time"
+
+	"github.com/livhana/steward/platform/text"
 )
 
 // Action is a button of a popup.
@@ -21,7 +23,7 @@ const (
 func offered(actions []Action) []Action {
 	var shown []Action
 	for _, a := range actions {
-		a.Label = oneLine(a.Label, labelLimit)
+		a.Label = text.Line(a.Label, labelLimit)
 		if a.ID != "" && a.Label != "" && len(shown) < maxActions {
 			shown = append(shown, a)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/livhana/steward/platform/text"
 )
 
 // banner shows popups with macOS tools: alerter (26 or later) if it is installed, else osascript. It is compiled on
@@ -75,7 +77,7 @@ func (b *banner) alert(ctx context.Context, path string, m Message) (Proof, erro
 }
 
 // groupOf returns the name by which alerter replaces and removes the popup of a key, also that of an earlier run.
-func groupOf(key string) string { return "steward." + oneLine(key, keyLimit) }
+func groupOf(key string) string { return "steward." + text.Line(key, keyLimit) }
 
 // withdraw removes an alerter popup. osascript cannot remove popups.
 func (b *banner) withdraw(ctx context.Context, key string) error {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/livhana/steward/platform/text"
 )
 
 // Urgency is the urgency of a popup. The values are those of the freedesktop notification specification.
@@ -67,7 +69,7 @@ func (p *Popups) Events() <-chan Event { return p.out.events }
 // rejection, no reply within 5 s and a dead server are errors.
 func (p *Popups) Show(ctx context.Context, m Message) (Proof, error) {
 	const op = "show popup"
-	m.Title, m.Text = oneLine(m.Title, titleLimit), clean(bounded(m.Text, textLimit), textLimit)
+	m.Title, m.Text = text.Line(m.Title, titleLimit), text.Clean(m.Text, textLimit)
 	m.Actions = offered(m.Actions)
 	if m.Key == "" {
 		return Proof{}, wrap(op, errors.New("a message without a key cannot be replaced or withdrawn"))

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/godbus/dbus/v5"
+
+	"github.com/livhana/steward/platform/text"
 )
 
 const (
@@ -72,7 +74,7 @@ func meet(ctx context.Context, s *session, owner string) (*server, error) {
 	if err == nil {
 		err = s.call(ctx, owner, serverPath, serverName+".GetCapabilities", nil, &abilities)
 	}
-	label := clean(strings.TrimSpace(name+" "+version), titleLimit)
+	label := text.Clean(strings.TrimSpace(name+" "+version), titleLimit)
 	if err != nil {
 		return nil, hinted(fmt.Errorf("notification server %s: %w", label, err), silentHint)
 	}

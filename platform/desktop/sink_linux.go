@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/livhana/steward/platform/text"
 )
 
 // A sound server without a sound card creates a sink that discards everything, so that players keep working.
@@ -91,7 +93,7 @@ func judgePulse(info, list []byte) error {
 	if name == "" || name == "n/a" || name == "@DEFAULT_SINK@" {
 		return noSpeaker("the sound server has no sink")
 	}
-	s := sink{name: oneLine(name, keyLimit)}
+	s := sink{name: text.Line(name, keyLimit)}
 	blocks := pulseBlocks(list)
 	monitor := ""
 	for _, b := range blocks {
@@ -185,7 +187,7 @@ func judgePipeWire(dump []byte) error {
 		if props.Class != "Audio/Sink" && props.Class != "Audio/Duplex" {
 			continue
 		}
-		s := sink{name: oneLine(props.Name, keyLimit), null: props.Factory == nullFactory, listen: fed[o.ID]}
+		s := sink{name: text.Line(props.Name, keyLimit), null: props.Factory == nullFactory, listen: fed[o.ID]}
 		if err = s.check(); err == nil && chosen == "" || props.Name == chosen {
 			return err
 		}

@@ -33,7 +33,7 @@ func NewSpeech() *Speech {
 // tried. A sound server whose default sink is a dummy is an error. Muted loudspeakers are not detected.
 func (s *Speech) Say(ctx context.Context, text string, urgent bool) (Proof, error) {
 	const op = "speak"
-	text = sentence(bounded(text, spokenLimit))
+	text = sentence(text)
 	if text == "" {
 		return Proof{}, wrap(op, errors.New("the text holds nothing that can be spoken"))
 	}

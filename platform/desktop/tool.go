@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/platform/child"
+	"github.com/livhana/steward/platform/text"
 )
 
 // errDeadline is the cause if a tool exceeded its own limit, not its caller's.
@@ -47,7 +48,7 @@ func (t toolRun) run(ctx context.Context) (time.Duration, error) {
 	}
 	name := filepath.Base(t.path)
 	lines := strings.Split(strings.TrimSpace(ran.Said), "\n")
-	if said := oneLine(lines[len(lines)-1], 200); said != "" {
+	if said := text.Line(lines[len(lines)-1], 200); said != "" {
 		return ran.Took, fmt.Errorf("%s: %w (%s)", name, err, said)
 	}
 	return ran.Took, fmt.Errorf("%s: %w", name, err)

@@ -18,8 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/livhana/steward/platform/push"
 	"golang.org/x/sys/unix"
+
+	"github.com/livhana/steward/platform/push"
 )
 
 // TestMain lets the test binary act as the command. The environment is not passed on, so the arguments select the

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+
+	"github.com/livhana/steward/platform/text"
 )
 
 // publication is a message in the server's format ("publish as JSON").
@@ -74,7 +76,7 @@ func (n *Ntfy) publication(m Message) ([]byte, error) {
 	}
 	doc, err := encode(p)
 	if over := len(doc) - maxDocument; err == nil && over > 0 {
-		p.Message = cut(p.Message, len(p.Message)-over) // every byte takes at least one byte in JSON
+		p.Message = text.Cut(p.Message, len(p.Message)-over) // every byte takes at least one byte in JSON
 		doc, err = encode(p)
 	}
 	return doc, err
