@@ -18,6 +18,8 @@ const (
 	mostMethods = 30
 	mostFields  = 20
 	mostFiles   = 25
+
+	samePackages = 2 // packages that may have an unexported type of the same name
 )
 
 var largerTypes = map[string]int{
@@ -36,6 +38,8 @@ var largerStructs = map[string]int{
 	"supervisor.projectState": 34,
 }
 
+var commonTypes = []string{"answer", "board", "decision", "event", "folder", "job", "member", "message", "notice", "request", "result", "scanner", "source", "state", "view", "writer"}
+
 var largerFolders = map[string]int{}
 
 // variants are the ends of the names of files that one platform builds.
@@ -44,6 +48,7 @@ var variants = []string{"_linux.go", "_darwin.go", "_unix.go", "_other.go", "_st
 // TestShape holds the limits for product code.
 func TestShape(t *testing.T) {
 	methods, fields, files := map[string]int{}, map[string]int{}, map[string]int{}
+	named := map[string]map[string]bool{} // unexported type names, with the packages that have them
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		name = filepath.ToSlash(name)
 		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
@@ -71,6 +76,12 @@ func TestShape(t *testing.T) {
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
 					if of, ok := spec.(*ast.TypeSpec); ok {
+						if !of.Name.IsExported() {
+							if named[of.Name.Name] == nil {
+								named[of.Name.Name] = map[string]bool{}
+							}
+							named[of.Name.Name][dir] = true
+						}
 						if st, ok := of.Type.(*ast.StructType); ok {
 							fields[dir+"."+of.Name.Name] = st.Fields.NumFields()
 						}
@@ -86,6 +97,14 @@ func TestShape(t *testing.T) {
 	hold(t, "methods", methods, mostMethods, largerTypes)
 	hold(t, "fields", fields, mostFields, largerStructs)
 	hold(t, "files", files, mostFiles, largerFolders)
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		switch n := len(named[name]); {
+		case n > samePackages && !slices.Contains(commonTypes, name):
+			t.Errorf("%d packages have a type %s, of which a reader can tell at most %d apart: %v", n, name, samePackages, slices.Sorted(maps.Keys(named[name])))
+		case n <= samePackages && slices.Contains(commonTypes, name):
+			t.Errorf("%d packages have a type %s, which is within the limit: take it off the list", n, name)
+		}
+	}
 }
 
 func receiver(e ast.Expr) string {
