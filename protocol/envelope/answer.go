@@ -36,12 +36,12 @@ type resolution struct {
 // question's file, or as a line of the log if the question is a log line. It writes a single file or line, so a crash
 // leaves the whole answer or none.
 func (p *Project) answer(c protocol.Change) error {
-	if err := folder.CheckAnswer(c); err != nil {
+	key, err := folder.AnswerKey(c)
+	if err != nil {
 		return err
 	}
 	a := c.Answer
 	t, m := p.askedIn(c.Subject.ID)
-	key := string(jsonfile.SumOf([]byte(c.Subject.ID + "\x00" + a.Key)))
 	switch {
 	case t == nil:
 		return folder.Moved("the question is gone")
@@ -100,7 +100,7 @@ func (p *Project) askedIn(id string) (*task, *message) {
 		tasks = append(tasks, "") // questionID uses noTask for a message without a task
 	}
 	for _, name := range tasks {
-		t := p.freshMessages(name)
+		t := p.update(name)
 		if t == nil {
 			continue
 		}

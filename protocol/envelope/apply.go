@@ -32,17 +32,15 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 	})
 }
 
-// fresh reads new messages, and rereads the task's own files and notice; it returns nil for an unknown task. The next
-// scan rereads these files too, so it sees the change that follows without a hint.
+// fresh reads new messages, rereads the task's own files, and reads the notices; it returns nil for an unknown task.
 func (p *Project) fresh(id string) *task {
-	t := p.freshMessages(id)
-	p.notices.read(id)
-	p.notices.expect(id)
-	return t
+	p.notices.read()
+	return p.update(id)
 }
 
-// freshMessages is fresh for the messages only.
-func (p *Project) freshMessages(id string) *task {
+// update is fresh for the messages only. The next scan rereads the task's files too, so it sees the change that follows
+// without a hint.
+func (p *Project) update(id string) *task {
 	p.inbox.list()
 	p.inbox.reread(p.board.tasks[id])
 	p.inbox.readUnsettled()
@@ -63,7 +61,7 @@ func (p *Project) sweepNotices() {
 			continue
 		}
 		_ = p.notices.remove(id) // a failed removal is retried
-		p.notices.read(id)
+		delete(p.notices.byTask, id)
 	}
 }
 

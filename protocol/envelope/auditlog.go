@@ -112,15 +112,16 @@ func (p *Project) logAudit(c protocol.Change) error {
 	if p.audit.known[sum] {
 		return nil
 	}
-	read := p.inbox.raw
-	if c.Ref.Path == p.opts.Log {
-		read = func(_ string, sum jsonfile.Sum) ([]byte, time.Time, error) { return p.log.raw(sum) }
+	p.update("")
+	m := p.audit.pending[sum]
+	if m == nil {
+		return folder.Moved("the message is not the one that was seen")
 	}
-	raw, at, err := read(c.Ref.Path, sum)
+	raw, err := m.text(p.Root)
 	if err != nil {
 		return err
 	}
-	line, err := auditLine(auditHead{At: at.UTC(), Path: openName(c.Ref.Path), Sum: sum}, raw)
+	line, err := auditLine(auditHead{At: m.at.UTC(), Path: openName(m.file), Sum: sum}, raw)
 	if err != nil {
 		return fmt.Errorf("write audit line: %w", err)
 	}
@@ -145,15 +146,23 @@ func auditLine(head auditHead, raw []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// raw returns the own text of a message from its file, held or not.
-func (in *inbox) raw(file string, sum jsonfile.Sum) (raw []byte, at time.Time, err error) {
-	for _, name := range []string{file, file + ".held"} {
-		o, blob, err := in.Root.Load(name, maxFile)
-		if err == nil && compactSum(o.Value().Raw()) == sum {
-			m := decode(o, in.deployers)
-			m.place(name, blob.Stamp.ModTime())
-			return o.Value().Raw(), m.at, nil
-		}
+// text rereads the message from where it stands.
+func (m *message) text(root *jsonfile.Root) ([]byte, error) {
+	var raw []byte
+	var err error
+	if m.inLog() {
+		raw, _, err = root.ReadAt(m.file, m.offset, m.size)
+	} else {
+		var blob jsonfile.Blob
+		blob, err = root.Read(m.file, maxFile)
+		raw = blob.Data
 	}
-	return nil, at, folder.Moved("the message is not the one that was seen")
+	if err != nil {
+		return nil, err
+	}
+	o, err := jsonfile.Parse(bytes.TrimSpace(raw))
+	if err != nil || compactSum(o.Value().Raw()) != m.sum {
+		return nil, folder.Moved("the message is not the one that was seen")
+	}
+	return o.Value().Raw(), nil
 }

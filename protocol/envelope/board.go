@@ -2,39 +2,42 @@ package envelope
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 )
 
-// board holds all tasks, and indexes of them. Only tasks with changed messages are rebuilt.
+// board holds the messages by task. What spans tasks is in its index, which is made again when a task has changed.
 type board struct {
-	tasks   map[string]*task // "" holds the blockers that name no task
-	changed map[string]bool  // tasks with added or removed messages
-	live    map[string]*task // tasks that have not ended, or that have an open blocker
-	ended   []*task          // sorted by end, then id
-	// projects groups the tasks with deliveries or reviews by context.project.
-	projects map[string]*projectReviews
-	cycles   map[string]string // tasks that wait for themselves, with the members of the cycle
+	tasks    map[string]*task  // "" holds the blockers that name no task
+	changed  map[string]bool   // tasks with added or removed messages
 	unusable map[*message]bool // messages that cannot be tracked
-	calls    map[*message]bool // escalations to a human in the last day
+	messages int
+	*index
+}
+
+// index is what spans tasks.
+type index struct {
+	live     []*task                    // tasks that have not ended, or that have an open blocker, by id
+	ended    []*task                    // by end, then id
+	projects map[string]*projectReviews // the tasks with deliveries or reviews, by context.project
+	cycles   map[string]string          // tasks that wait for themselves, with the members of the cycle
+	calls    []*message                 // escalations to a human
 	totals   totals
 }
 
 // totals are counts over all tasks (protocol 004, Suggested Implementation: Monitoring).
 type totals struct {
-	messages, approved, submitted, rejected int
-	spent                                   time.Duration // from assignment to approval
+	approved, submitted, rejected int
+	spent                         time.Duration // from assignment to approval
 }
 
 func newBoard() *board {
-	return &board{tasks: map[string]*task{}, changed: map[string]bool{}, live: map[string]*task{}, projects: map[string]*projectReviews{},
-		unusable: map[*message]bool{}, calls: map[*message]bool{}}
+	return &board{tasks: map[string]*task{}, changed: map[string]bool{}, unusable: map[*message]bool{}, index: &index{}}
 }
 
 // add enters a message. The next settle rebuilds its task.
-func (b *board) add(m *message, now time.Time) {
-	b.totals.messages++
+func (b *board) add(m *message) {
+	b.messages++
 	if m.unusable != "" {
 		b.unusable[m] = true
 		return
@@ -46,15 +49,11 @@ func (b *board) add(m *message, now time.Time) {
 	}
 	t.messages = append(t.messages, m)
 	b.changed[m.task] = true
-	if m.kind == escalates && m.blocker.human && now.Sub(m.at) < day {
-		b.calls[m] = true
-	}
 }
 
 // remove drops a message that no longer exists.
 func (b *board) remove(m *message) {
-	b.totals.messages--
-	delete(b.calls, m)
+	b.messages--
 	delete(b.unusable, m)
 	if t := b.tasks[m.task]; t != nil && m.unusable == "" {
 		t.messages = slices.DeleteFunc(t.messages, func(other *message) bool { return other == m })
@@ -62,14 +61,13 @@ func (b *board) remove(m *message) {
 	}
 }
 
-// settle rebuilds the tasks whose messages have changed.
+// settle rebuilds the tasks whose messages have changed, and the index.
 func (b *board) settle(now time.Time) {
 	if len(b.changed) == 0 {
 		return
 	}
 	for id := range b.changed {
 		t := b.tasks[id]
-		b.unindex(t)
 		if len(t.messages) == 0 {
 			delete(b.tasks, id)
 			continue
@@ -79,83 +77,62 @@ func (b *board) settle(now time.Time) {
 		if held && !t.held() {
 			t.released = now
 		}
-		b.index(t)
 	}
 	clear(b.changed)
+	b.makeIndex(now)
+}
+
+func (b *board) makeIndex(now time.Time) {
+	b.index = &index{projects: map[string]*projectReviews{}}
+	for _, t := range b.tasks {
+		if t.over() {
+			b.ended = append(b.ended, t)
+		}
+		if !t.over() || len(t.blockers) > 0 {
+			b.live = append(b.live, t)
+		}
+		if len(t.reviews)+len(t.deliveries) > 0 {
+			r := b.projects[t.project()]
+			if r == nil {
+				r = &projectReviews{}
+				b.projects[t.project()] = r
+			}
+			r.tasks = append(r.tasks, t)
+		}
+		b.totals.submitted += t.submitted
+		b.totals.rejected += t.rejected
+		if t.stage == stageApproved && t.assigned != nil {
+			b.totals.approved++
+			b.totals.spent += max(t.end.Sub(t.begun), 0)
+		}
+		for _, m := range t.messages {
+			if m.kind == escalates && m.blocker.human && now.Sub(m.at) < day {
+				b.calls = append(b.calls, m)
+			}
+		}
+	}
+	slices.SortFunc(b.live, compareIDs)
+	slices.SortFunc(b.ended, func(x, y *task) int { return cmp.Or(x.end.Compare(y.end), compareIDs(x, y)) })
+	for _, p := range b.projects {
+		p.order()
+	}
 	b.cycles = findCycles(b)
 }
 
-// index enters a task into the indexes.
-func (b *board) index(t *task) {
-	if t.over() {
-		at, _ := slices.BinarySearchFunc(b.ended, t, compareEnds)
-		b.ended = slices.Insert(b.ended, at, t)
-	}
-	if !t.over() || len(t.blockers) > 0 {
-		b.live[t.id] = t
-	}
-	if len(t.reviews)+len(t.deliveries) > 0 {
-		r := b.projects[t.project()]
-		if r == nil {
-			r = &projectReviews{tasks: map[string]*task{}}
-			b.projects[t.project()] = r
-		}
-		r.tasks[t.id], r.sorted = t, false
-	}
-	b.totals.count(t, 1)
-}
-
-// unindex removes a task from the indexes.
-func (b *board) unindex(t *task) {
-	if at, ok := slices.BinarySearchFunc(b.ended, t, compareEnds); ok && b.ended[at] == t {
-		b.ended = slices.Delete(b.ended, at, at+1)
-	}
-	delete(b.live, t.id)
-	if r := b.projects[t.project()]; r != nil && r.tasks[t.id] != nil {
-		r.sorted = false
-		if delete(r.tasks, t.id); len(r.tasks) == 0 {
-			delete(b.projects, t.project())
-		}
-	}
-	b.totals.count(t, -1)
-}
-
-func compareEnds(a, b *task) int { return cmp.Or(a.end.Compare(b.end), cmp.Compare(a.id, b.id)) }
-
-func (f *totals) count(t *task, sign int) {
-	f.submitted += sign * t.submitted
-	f.rejected += sign * t.rejected
-	if t.stage == stageApproved && t.assigned != nil {
-		f.approved += sign
-		f.spent += time.Duration(sign) * max(t.end.Sub(t.begun), 0)
-	}
-}
-
-// reviewsOf returns the reviews of a project, or nil.
-func (b *board) reviewsOf(project string) *projectReviews {
-	r := b.projects[project]
-	if r != nil {
-		r.sort()
-	}
-	return r
-}
+func compareIDs(a, b *task) int { return cmp.Compare(a.id, b.id) }
 
 // projectReviews is what the security gate needs to know about one project.
 type projectReviews struct {
-	tasks      map[string]*task
-	sorted     bool // the lists are up to date
+	tasks      []*task // by id
 	reviews    []*review
 	deliveries []time.Time
 	// unreviewed lists the files delivered since the previous approval that the last review was not asked to read.
 	unreviewed []string
 }
 
-// sort sorts reviews and deliveries by time. Of two reviews at the same time, the less permissive is last.
-func (p *projectReviews) sort() {
-	if p.sorted {
-		return
-	}
-	p.reviews, p.deliveries, p.sorted = nil, nil, true
+// order sorts reviews and deliveries by time. Of two reviews at the same time, the less permissive is last.
+func (p *projectReviews) order() {
+	slices.SortFunc(p.tasks, compareIDs)
 	for _, t := range p.tasks {
 		p.deliveries = append(p.deliveries, t.deliveries...)
 		for i := range t.reviews {
@@ -180,16 +157,14 @@ const maxEnded = 200
 
 // listed returns the tasks of a snapshot, sorted by id: the live tasks and those that ended after since.
 func (b *board) listed(since time.Time) []*task {
-	list := slices.AppendSeq(make([]*task, 0, len(b.live)+16), maps.Values(b.live))
+	list := slices.Clone(b.live)
 	for i := len(b.ended) - 1; i >= 0 && len(b.ended)-i <= maxEnded; i-- {
 		t := b.ended[i]
 		if !since.IsZero() && !t.end.After(since) {
 			break
 		}
-		if b.live[t.id] == nil {
-			list = append(list, t)
-		}
+		list = append(list, t)
 	}
-	slices.SortFunc(list, func(a, b *task) int { return cmp.Compare(a.id, b.id) })
-	return list
+	slices.SortFunc(list, compareIDs)
+	return slices.Compact(list)
 }

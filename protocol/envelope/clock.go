@@ -5,8 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -71,23 +69,18 @@ func (w moment) from(c *clock) time.Time {
 	return w.at.Latest().Add(c.behind())
 }
 
-// moment reads a field that names a moment. An unreadable value is only a low finding; it sets no deadline.
-func (r *fieldReader) moment(o jsonfile.Object, key string) moment {
-	v := o.Get(key)
-	if at, p := v.Stated(); p == jsonfile.Present {
+// momentOf reads a moment; zero if the value names none.
+func momentOf(v jsonfile.Value) moment {
+	at, p := v.Stated()
+	if p.OK() {
 		return moment{at: at}
-	} else if p != jsonfile.Wrong {
-		return moment{}
 	}
 	text, _ := v.Text()
-	if after, ok := parseSpan(text); ok {
-		return moment{after: after}
+	after, ok := parseSpan(text)
+	if !ok {
+		after = 0
 	}
-	if text == "" {
-		text = string(v.Raw())
-	}
-	r.note("time", protocol.Low, key, key+" is neither a time nor a span of time: "+strconv.Quote(folder.Short(text, 60)))
-	return moment{}
+	return moment{after: after}
 }
 
 var spanPart = lazily(`^(\d{1,6}(?:\.\d{1,6})?) ?` +

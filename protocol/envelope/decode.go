@@ -2,7 +2,6 @@ package envelope
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -15,7 +14,7 @@ import (
 )
 
 // decoders read the fields specific to one type of message.
-var decoders = [...]func(*message, *fieldReader, jsonfile.Object){
+var decoders = [...]func(*message, jsonfile.Object, deployers){
 	assigns: decodeAssignment, acknowledges: decodeAcknowledgment, escalates: decodeBlocker, resolves: decodeResolution,
 	completes: decodeCompletion, rejects: decodeRejection, approves: nil, unknown: decodeUnknown,
 }
@@ -23,30 +22,24 @@ var decoders = [...]func(*message, *fieldReader, jsonfile.Object){
 // decode reads a message. It never fails: unusable records why a message cannot be tracked.
 func decode(o jsonfile.Object, d deployers) *message {
 	word, _ := o.String("message_type")
-	word = clean(word, 60)
-	m := &message{kind: kindOf(word), sum: compactSum(o.Value().Raw())}
-	r := &fieldReader{kind: cmp.Or(word, "message"), deployers: d}
-	strict := wanted
-	if m.kind == assigns {
-		strict = required
-	}
-	r.text(o, "message_type", required)
+	m := &message{word: clean(word, 60), sum: compactSum(o.Value().Raw()), from: text(o, "from_agent")}
+	m.kind = kindOf(m.word)
 	m.task, _ = o.String("task_id")
-	r.text(o, "task_id", m.needsTask(o))
-	m.from = r.text(o, "from_agent", strict)
 	m.fromDeployer = d.has(m.from)
-	v := o.Get("timestamp")
-	if at, p := v.Stated(); r.presence(v, p, "a time", wanted) {
-		m.at, m.stated, m.stamped = at.At, at, true
-	}
-	if decodeKind := decoders[m.kind]; decodeKind != nil {
-		decodeKind(m, r, o)
-	}
-	m.faults, m.findings = r.faults, r.findings
+	at, p := o.Stated("timestamp")
+	m.at, m.stated, m.stamped = at.At, at, p.OK()
+	sender := wanted
 	if m.kind == assigns {
-		m.assignment.lacks = m.lacking(r.faults)
+		sender = required
 	}
-	m.unusable = m.whyUnusable(word)
+	m.check(o, field{"message_type", aText, required}, field{"task_id", aText, m.needsTask(o)}, field{"from_agent", aText, sender},
+		field{"timestamp", aTime, wanted})
+	m.check(o, fieldsOf[m.kind]...)
+	if decodeKind := decoders[m.kind]; decodeKind != nil {
+		decodeKind(m, o, d)
+	}
+	m.findLacks()
+	m.unusable = m.whyUnusable()
 	return m
 }
 
@@ -62,14 +55,17 @@ func (m *message) needsTask(o jsonfile.Object) need {
 	return required
 }
 
-// lacking joins the faults for which an assignment is held. Two faults are exempt: a bad from_agent, because the
+// findLacks joins the faults for which an assignment is held. Two faults are exempt: a bad from_agent, because the
 // document's own examples omit it, and a to_agent of the wrong type that still names its agents.
 // See docs/decisions.md, "An incomplete assignment is held, except without from_agent".
-func (m *message) lacking(faults []string) string {
-	held := slices.DeleteFunc(slices.Clone(faults), func(fault string) bool {
+func (m *message) findLacks() {
+	if m.kind != assigns {
+		return
+	}
+	held := slices.DeleteFunc(slices.Clone(m.faults), func(fault string) bool {
 		return strings.HasPrefix(fault, "from_agent") || m.to != "" && strings.HasPrefix(fault, "to_agent")
 	})
-	return strings.Join(held, "; ")
+	m.assignment.lacks = strings.Join(held, "; ")
 }
 
 const (
@@ -78,9 +74,9 @@ const (
 )
 
 // whyUnusable returns why the message cannot be tracked, or "".
-func (m *message) whyUnusable(word string) string {
+func (m *message) whyUnusable() string {
 	switch {
-	case word == "":
+	case m.word == "":
 		return "message_type is missing or no text"
 	case m.task == "" && m.kind != escalates && m.kind != resolves:
 		return noTaskID
@@ -107,68 +103,59 @@ func (m *message) nameAfterFile(name string) {
 	if m.task != "" {
 		problem = badTaskID
 		m.faults = append(m.faults, problem)
-		m.assignment.lacks = m.lacking(m.faults)
+		m.findLacks()
 	}
 	m.task = id
-	m.findings = append(m.findings, protocol.Finding{Code: "schema", Field: "task_id", Severity: protocol.Medium,
-		Text: "TASK_ASSIGNMENT: " + problem + "; the assignment is tracked under its file's name"})
+	m.note("schema", protocol.Medium, "task_id", problem+"; the assignment is tracked under its file's name")
 }
 
-func decodeAssignment(m *message, r *fieldReader, o jsonfile.Object) {
-	a := &assignment{criteria: -1}
+func decodeAssignment(m *message, o jsonfile.Object, d deployers) {
+	a := &assignment{criteria: -1, title: text(o, "task_name"), deadline: momentOf(o.Get("deadline")), related: lines(o, "related_tasks"),
+		blockedBy: lines(o, "blocked_by"), files: lines(o, "files_to_review")}
 	m.assignment = a
-	m.readRecipients(r, o, required)
-	a.title = r.text(o, "task_name", required)
-	requirements := r.filled(o, "requirements")
-	criteria := r.filled(o, "acceptance_criteria")
-	if items, p := o.Array("acceptance_criteria"); p == jsonfile.Present {
-		a.criteria = len(items)
-	} else if criteria != nil {
-		a.criteria = len(criteria)
+	m.to, m.also = recipients(o.Get("to_agent"), d)
+	if all, p := o.Array("acceptance_criteria"); p.OK() {
+		a.criteria = len(all)
+	} else if text(o, "acceptance_criteria") != "" {
+		a.criteria = 1
 	}
-	a.priority, _ = protocol.ParsePriority(r.text(o, "priority", optional))
-	a.deadline = r.moment(o, "deadline")
-	a.related, a.blockedBy = lines(r.list(o, "related_tasks", optional)), lines(r.list(o, "blocked_by", optional))
-	a.files = lines(r.list(o, "files_to_review", optional))
-	context := r.child(o, "context", optional)
-	project, _ := context.String("project")
-	a.project = strings.ToLower(clean(project, maxText))
-	if items, p := o.Strings("requirements"); p == jsonfile.Present {
+	a.priority, _ = protocol.ParsePriority(text(o, "priority"))
+	context, _ := o.Object("context")
+	a.project = strings.ToLower(text(context, "project"))
+	requirements := list(o, "requirements")
+	if items, p := o.Strings("requirements"); p.OK() {
 		requirements = items // unbounded: every requirement at full length
 	}
 	w := wordsOf(o, context, requirements)
 	a.production = w.production()
 	switch m.deploys = w.deploys(); {
-	case r.deployers.has(m.to):
+	case d.has(m.to):
 		m.deploys = deploysSure
 	case isAuditor(m.to):
 		m.deploys = min(m.deploys, deploysMaybe) // a review held until its own approval would never happen
 	}
 }
 
-func decodeAcknowledgment(m *message, r *fieldReader, o jsonfile.Object) {
-	r.text(o, "status", wanted)
-	understood, said := r.boolean(o, "understood", wanted)
-	m.answer = &answer{notUnderstood: said && !understood, clarifications: lines(r.list(o, "clarifications_needed", optional))}
-	r.moment(o, "estimated_completion")
+func decodeAcknowledgment(m *message, o jsonfile.Object, _ deployers) {
+	understood, said := o.Bool("understood")
+	m.answer = &answer{notUnderstood: said.OK() && !understood, clarifications: lines(o, "clarifications_needed")}
 }
 
-func decodeCompletion(m *message, r *fieldReader, o jsonfile.Object) {
-	out := &output{met: -1}
+func decodeCompletion(m *message, o jsonfile.Object, _ deployers) {
+	product, _ := o.Object("output")
+	validation, _ := o.Object("validation")
+	out := &output{met: -1, summary: text(product, "summary"), issues: lines(validation, "issues")}
 	m.output = out
-	status := r.text(o, "status", wanted)
-	product := r.child(o, "output", wanted)
-	out.summary = r.text(product, "summary", optional)
-	files, _ := product.Strings("files")
-	out.files = lines(bounded(files))
-	validation := r.child(o, "validation", wanted)
-	out.passed, out.judged = r.boolean(validation, "all_passed", wanted)
-	if met, p := validation.Array("acceptance_criteria_met"); p == jsonfile.Present {
+	if _, p := product.Array("files"); p.OK() {
+		out.files = lines(product, "files")
+	}
+	passed, judged := validation.Bool("all_passed")
+	out.passed, out.judged = passed, judged.OK()
+	if met, p := validation.Array("acceptance_criteria_met"); p.OK() {
 		out.met = len(met)
 	}
-	out.issues = lines(r.list(validation, "issues", optional))
-	out.lacks = out.missing(status, validation)
-	out.verdict = decodeVerdict(r, o)
+	out.lacks = out.missing(text(o, "status"), validation)
+	out.verdict = decodeVerdict(m, o)
 }
 
 var notDone = []string{"FAILED", "FAILURE", "ERROR", "BLOCKED", "PARTIAL", "INCOMPLETE", "IN_PROGRESS", "REJECTED", "CANCELLED"}
@@ -197,105 +184,88 @@ func (out *output) missing(status string, validation jsonfile.Object) string {
 	return strings.Join(list, "; ")
 }
 
-func decodeRejection(m *message, r *fieldReader, o jsonfile.Object) {
-	m.to = r.text(o, "to_agent", wanted)
-	m.answer = &answer{text: r.text(o, "reason", wanted), deadline: r.moment(o, "deadline")}
-	r.list(o, "issues", wanted)
-	if v := o.Get("action_required"); v.Kind() == "missing" || v.Kind() == "null" { // of any type
-		r.presence(v, jsonfile.Missing, "", wanted)
-	}
+func decodeRejection(m *message, o jsonfile.Object, _ deployers) {
+	m.to, m.answer = text(o, "to_agent"), &answer{text: text(o, "reason"), deadline: momentOf(o.Get("deadline"))}
 }
 
-func decodeResolution(m *message, r *fieldReader, o jsonfile.Object) {
-	m.to = r.text(o, "to_agent", wanted)
-	m.answer = &answer{text: r.text(o, "decision", wanted)}
+func decodeResolution(m *message, o jsonfile.Object, _ deployers) {
+	resume, said := o.Bool("resume_task")
+	m.to, m.answer = text(o, "to_agent"), &answer{text: text(o, "decision"), stops: said.OK() && !resume}
 	if m.answer.key, _ = o.String(answerKey); m.answer.key != "" {
 		m.answer.question, _ = o.String("in_reply_to")
 	}
-	resume, said := r.boolean(o, "resume_task", wanted)
-	m.answer.stops = said && !resume
 }
 
 var blockerTypes = []string{"CLARIFICATION_NEEDED", "TECHNICAL_BLOCKER", "DEPENDENCY_MISSING", "SCOPE_CHANGE"}
 
 // decodeBlocker reads a blocker. It keeps the options verbatim, because the chosen option is returned as the
 // decision.
-func decodeBlocker(m *message, r *fieldReader, o jsonfile.Object) {
-	b := &blocker{kind: r.text(o, "blocker_type", wanted), text: r.text(o, "description", wanted), severity: protocol.Medium}
+func decodeBlocker(m *message, o jsonfile.Object, _ deployers) {
+	b := &blocker{kind: text(o, "blocker_type"), text: text(o, "description"), severity: protocol.Medium, human: fold(text(o, "escalate_to")) == "HUMAN"}
 	m.blocker = b
 	if b.kind != "" && !slices.Contains(blockerTypes, fold(b.kind)) {
-		r.note("schema", protocol.Medium, "blocker_type", fmt.Sprintf("blocker_type %q is none of %s", b.kind,
+		m.note("schema", protocol.Medium, "blocker_type", fmt.Sprintf("blocker_type %q is none of %s", b.kind,
 			strings.ToLower(strings.Join(blockerTypes, ", "))))
 	}
-	if severity := protocol.Severity(strings.ToLower(r.text(o, "severity", optional))); severity.Rank() > 0 || severity == protocol.Info {
+	if severity := protocol.Severity(strings.ToLower(text(o, "severity"))); severity.Rank() > 0 || severity == protocol.Info {
 		b.severity = severity
 	}
-	suggested, _ := o.String("suggested_resolution")
 	context, p := o.String("context")
 	if p == jsonfile.Wrong {
 		context = string(o.Get("context").Raw())
 	}
 	b.detail = folder.Short(context, maxLong)
-	if suggested != "" {
+	options := list(o, "options")
+	if suggested, _ := o.String("suggested_resolution"); suggested != "" {
 		b.detail = strings.TrimSpace(b.detail + "\nSuggested: " + folder.Short(suggested, maxLong))
+		if len(options) == 0 {
+			options = []string{suggested}
+		}
 	}
-	for _, option := range r.list(o, "options", optional) {
+	for _, option := range options {
 		b.options = append(b.options, folder.Short(option, maxLong))
 	}
-	if len(b.options) == 0 && suggested != "" {
-		b.options = []string{folder.Short(suggested, maxLong)}
-	}
-	b.human = fold(r.text(o, "escalate_to", optional)) == "HUMAN"
 }
 
-func decodeUnknown(m *message, r *fieldReader, o jsonfile.Object) {
-	if word, _ := o.String("message_type"); clean(word, 60) != "" {
-		r.note("type", protocol.Low, "message_type", "no such message type")
+func decodeUnknown(m *message, o jsonfile.Object, d deployers) {
+	if m.word != "" {
+		m.note("type", protocol.Low, "message_type", "no such message type")
 	}
-	if m.readRecipients(r, o, optional); r.deployers.has(m.to) {
+	if m.to, m.also = recipients(o.Get("to_agent"), d); d.has(m.to) {
 		m.deploys = deploysSure
 	}
 }
 
-// readRecipients reads to_agent. The document allows one recipient. A list means several recipients. An object counts
-// only where it names a deployer: an unusual shape must not bypass the security gate.
-func (m *message) readRecipients(r *fieldReader, o jsonfile.Object, n need) {
-	m.to = r.text(o, "to_agent", n)
-	v := o.Get("to_agent")
-	if v.Kind() != "array" && v.Kind() != "object" {
-		return
-	}
+// recipients reads to_agent. The document allows one recipient. A list means several recipients, and a deployer among them
+// comes first. An object counts only where it names a deployer: an unusual shape must not bypass the security gate.
+func recipients(v jsonfile.Value, d deployers) (to string, also []string) {
 	var names []string
 	for _, name := range stringsIn(v) {
 		name = clean(name, maxText)
-		counts := r.deployers.has(name) || v.Kind() == "array" && len(names) < maxItems
+		counts := d.has(name) || v.Kind() != "object" && len(names) < maxItems
 		if name != "" && counts && !slices.Contains(names, name) {
 			names = append(names, name)
 		}
 	}
 	if len(names) == 0 {
-		return
+		return "", nil
 	}
-	at := max(slices.IndexFunc(names, r.deployers.has), 0)
-	m.to = names[at]
-	m.also = slices.Delete(names, at, at+1)
+	at := max(slices.IndexFunc(names, d.has), 0)
+	return names[at], slices.Delete(slices.Clone(names), at, at+1)
 }
 
 // stringsIn returns the strings in a value, including its keys.
-func stringsIn(v jsonfile.Value) []string {
-	if s, p := v.Text(); p == jsonfile.Present {
-		return []string{s}
+func stringsIn(v jsonfile.Value) (list []string) {
+	if s, p := v.Text(); p.OK() {
+		list = append(list, s)
 	}
-	var list []string
-	if items, p := v.Array(); p == jsonfile.Present {
-		for _, item := range items {
-			list = append(list, stringsIn(item)...)
-		}
+	items, _ := v.Array()
+	for _, item := range items {
+		list = append(list, stringsIn(item)...)
 	}
-	if o, p := v.Object(); p == jsonfile.Present {
-		for _, key := range o.Keys() {
-			list = append(append(list, key), stringsIn(o.Get(key))...)
-		}
+	o, _ := v.Object()
+	for _, key := range o.Keys() {
+		list = append(append(list, key), stringsIn(o.Get(key))...)
 	}
 	return list
 }

@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"math"
 	"slices"
 	"strings"
 )
@@ -58,55 +59,44 @@ func waitText(list ...wait) string {
 	return "waits for " + clean(strings.Join(words, ", "), maxText)
 }
 
-// cycleSearch is one search through the graph of waiting tasks (Tarjan's strongly connected components).
-type cycleSearch struct {
-	board      *board
-	index, low map[string]int
-	on         map[string]bool
-	stack      []string
-	cycles     map[string]string
-}
-
-// findCycles returns the tasks that wait for themselves, with the members of their cycle. Their wait would never end, so
-// it does not hold them.
+// findCycles returns the tasks that wait for themselves, with the members of their cycle (Tarjan's strongly connected
+// components). Their wait would never end, so it does not hold them.
 func findCycles(b *board) map[string]string {
-	s := cycleSearch{board: b, index: map[string]int{}, low: map[string]int{}, on: map[string]bool{}, cycles: map[string]string{}}
-	for _, id := range sortedKeys(b.live) {
-		if list, _ := waitsOf(b, b.live[id]); len(list) > 0 && s.index[id] == 0 {
-			s.visit(id)
+	waits, cycles := map[string][]string{}, map[string]string{}
+	for _, t := range b.live {
+		list, _ := waitsOf(b, t)
+		for _, w := range list {
+			waits[t.id] = append(waits[t.id], w.id)
 		}
 	}
-	return s.cycles
-}
-
-func (s *cycleSearch) visit(id string) {
-	n := len(s.index) + 1
-	s.index[id], s.low[id], s.on[id] = n, n, true
-	s.stack = append(s.stack, id)
-	self := false
-	waits, _ := waitsOf(s.board, s.board.live[id])
-	for _, w := range waits {
-		self = self || w.id == id
-		switch {
-		case s.board.live[w.id] == nil:
-		case s.index[w.id] == 0:
-			s.visit(w.id)
-			s.low[id] = min(s.low[id], s.low[w.id])
-		case s.on[w.id]:
-			s.low[id] = min(s.low[id], s.index[w.id])
+	var stack []string
+	low := map[string]int{} // the first visited task of the stack that each visited task leads to
+	var visit func(id string) int
+	visit = func(id string) int {
+		if n, visited := low[id]; visited {
+			return n
 		}
-	}
-	if s.low[id] != s.index[id] {
-		return
-	}
-	at := slices.Index(s.stack, id)
-	members := slices.Sorted(slices.Values(s.stack[at:]))
-	s.stack = s.stack[:at]
-	way := clean(strings.Join(members[:min(len(members), maxItems)], ", "), maxText)
-	for _, m := range members {
-		delete(s.on, m)
-		if len(members) > 1 || self {
-			s.cycles[m] = way
+		own, at := len(low), len(stack)
+		low[id], stack = own, append(stack, id)
+		for _, next := range waits[id] {
+			low[id] = min(low[id], visit(next))
 		}
+		if low[id] < own {
+			return low[id]
+		}
+		members := slices.Sorted(slices.Values(stack[at:]))
+		stack = stack[:at]
+		way := clean(strings.Join(members[:min(len(members), maxItems)], ", "), maxText)
+		for _, m := range members {
+			low[m] = math.MaxInt // left behind
+			if len(members) > 1 || slices.Contains(waits[m], m) {
+				cycles[m] = way
+			}
+		}
+		return math.MaxInt
 	}
+	for _, t := range b.live {
+		visit(t.id)
+	}
+	return cycles
 }

@@ -11,6 +11,12 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
+// finding returns a finding without its subject and file. A finding about a task without a file gets the file of its
+// assignment.
+func finding(code string, severity protocol.Severity, format string, args ...any) protocol.Finding {
+	return protocol.Finding{Code: code, Severity: severity, Text: fmt.Sprintf(format, args...)}
+}
+
 // codeUnacknowledged is the code of an overdue acknowledgement. The operator is told despite its medium severity.
 const codeUnacknowledged = "unacknowledged"
 

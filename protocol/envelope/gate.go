@@ -118,7 +118,7 @@ func approval(b *board, deployment *message, at time.Time) (r *review, by string
 			}
 		}
 	}
-	if p := b.reviewsOf(deployment.project()); by == "" && p != nil {
+	if p := b.projects[deployment.project()]; by == "" && p != nil {
 		if i := countUntil(p.reviews, at, func(r *review) time.Time { return r.at }); i > 0 {
 			r = p.reviews[i-1]
 		}
@@ -131,7 +131,7 @@ func approval(b *board, deployment *message, at time.Time) (r *review, by string
 
 // lastDelivery returns the time of the project's last completion by DEVELOPER or INTEGRATIONS up to that time.
 func lastDelivery(b *board, project string, at time.Time) time.Time {
-	if p := b.reviewsOf(project); p != nil {
+	if p := b.projects[project]; p != nil {
 		if i := countUntil(p.deliveries, at, func(t time.Time) time.Time { return t }); i > 0 {
 			return p.deliveries[i-1]
 		}

@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -27,7 +28,7 @@ func (p *Project) hold(c protocol.Change) error {
 	case !t.assigned.inLog() && string(t.assigned.fileSum) != c.Ref.Sum:
 		return folder.Moved("the assignment is not the one that was judged")
 	}
-	if err := p.notices.write(t, c.Hold, c.Why, c.ReleaseBy); err != nil {
+	if err := p.notices.write(t, protocol.Hold{Reason: c.Hold, Since: p.Now, ReleaseBy: c.ReleaseBy}, c.Why); err != nil {
 		return err
 	}
 	return p.hide(t)
@@ -91,7 +92,7 @@ func (p *Project) renew(c protocol.Change) error {
 		return folder.Moved("it is no longer held")
 	}
 	block := p.view().block(t)
-	err := p.notices.extend(t, block, c.ReleaseBy)
+	err := p.notices.extend(t, cmp.Or(block, c.Why), c.ReleaseBy)
 	if err == nil && t.visible() && block != "" {
 		err = p.hide(t)
 	}

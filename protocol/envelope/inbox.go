@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,7 +30,7 @@ type source struct {
 }
 
 func (s *source) add(m *message) {
-	s.board.add(m, s.Now)
+	s.board.add(m)
 	s.audit.want(m)
 }
 
@@ -40,28 +39,16 @@ func (s *source) remove(m *message) {
 	s.audit.forget(m)
 }
 
-// faults are Faults by file.
-type faults map[string]protocol.Fault
-
-// add records a Fault. It keeps the time at which the file's fault began.
-func (f faults) add(file, problem, hint string, since time.Time) {
-	if old, ok := f[file]; ok {
-		since = old.Since
-	}
-	f[file] = protocol.Fault{Path: file, Problem: problem, Hint: hint, Since: since}
-}
-
 // inbox reads the message folder.
 type inbox struct {
 	*source
-	dir        string
-	listing    folder.Listing
-	files      map[string]*messageFile // by file name
-	order      []string                // the file names at the last listing, sorted
-	next       int                     // where in order the next full scan continues
-	unsettled  map[string]bool         // file names to reread, even without a hint
-	badNames   faults                  // names that are not valid for a message's file
-	incomplete faults                  // files whose message lacks required fields
+	dir       string
+	listing   folder.Listing
+	files     map[string]*messageFile // by file name
+	order     []string                // the file names at the last listing, sorted
+	next      int                     // where in order the next full scan continues
+	unsettled map[string]bool         // file names to reread, even without a hint
+	badNames  []string                // names that are not valid for a message's file, sorted
 }
 
 // messageFile is one file of the folder.
@@ -72,8 +59,7 @@ type messageFile struct {
 }
 
 func newInbox(s *source, dir string) *inbox {
-	return &inbox{source: s, dir: dir, listing: folder.Listing{Dir: dir}, files: map[string]*messageFile{}, unsettled: map[string]bool{},
-		incomplete: faults{}}
+	return &inbox{source: s, dir: dir, listing: folder.Listing{Dir: dir}, files: map[string]*messageFile{}, unsettled: map[string]bool{}}
 }
 
 // isMessage reports whether a file of that name in the folder is a message.
@@ -144,34 +130,32 @@ func (in *inbox) list() {
 	if !ok {
 		return
 	}
-	badNames, there := faults{}, make(map[string]bool, len(names))
-	in.order = in.order[:0]
-	for _, name := range names {
-		if !isMessage(name) {
-			continue
-		}
-		if !jsonfile.PlainName(name) {
-			file := path.Join(in.dir, strconv.Quote(folder.Short(name, maxText)))
-			since := in.Now
-			if old, ok := in.badNames[file]; ok {
-				since = old.Since
-			}
-			badNames.add(file, "the file's name is too long, or holds what no file name should", "rename it", since)
-			continue
-		}
-		there[name] = true
-		in.order = append(in.order, name)
-		if in.files[name] == nil {
-			in.unsettled[name] = true
+	for _, name := range in.badNames {
+		if !slices.Contains(names, name) {
+			in.Patience.Clear(path.Join(in.dir, name))
 		}
 	}
-	slices.Sort(in.order)
+	slices.Sort(names)
+	in.order, in.badNames = in.order[:0], nil
+	there := make(map[string]bool, len(names))
+	for _, name := range names {
+		switch {
+		case !isMessage(name):
+		case !jsonfile.PlainName(name):
+			in.badNames = append(in.badNames, name)
+			in.Patience.Refuse(path.Join(in.dir, name), "the file's name is too long, or holds what no file name should", "rename it")
+		default:
+			there[name], in.order = true, append(in.order, name)
+			if in.files[name] == nil {
+				in.unsettled[name] = true
+			}
+		}
+	}
 	for name := range in.files {
 		if !there[name] {
 			in.unsettled[name] = true
 		}
 	}
-	in.badNames = badNames
 }
 
 // readFile brings the message of one file up to date, also on the board.
@@ -186,35 +170,37 @@ func (in *inbox) readFile(name string) {
 	if !f.There {
 		delete(in.files, name)
 	}
-	if !f.AtRest() || in.Patience.Has(file) {
-		in.unsettled[name] = true
-	} else {
-		delete(in.unsettled, name)
-	}
-	switch old := f.message; {
+	switch {
 	case !f.Good:
-		delete(in.incomplete, file)
 		in.replace(f, nil)
 	case read:
-		m, written := f.Value, f.Stamp.ModTime()
-		m.nameAfterFile(name)
-		m.place(file, written)
-		m.held, m.fileSum, m.appeared = strings.HasSuffix(name, heldExt), f.Sum, appeared(f.Stamp)
-		switch {
-		case old != nil:
-			m.seen = old.seen // a message corrected in its file keeps that time
-		case in.watching && in.Now.Before(written):
-			m.seen = in.Now
-		case in.watching:
-			m.seen = written
-		}
-		m.history = written.Before(in.Since)
-		if problem, hint := m.fault(); problem != "" {
-			in.incomplete.add(file, problem, hint, in.Now)
-		} else {
-			delete(in.incomplete, file)
-		}
-		in.replace(f, m)
+		in.describe(f, name, file)
+		in.replace(f, f.Value)
+	}
+	if !f.AtRest() || in.Patience.Has(file) {
+		in.unsettled[name] = true
+	}
+}
+
+// describe adds to a message what only its file shows.
+func (in *inbox) describe(f *messageFile, name, file string) {
+	m, written := f.Value, f.Stamp.ModTime()
+	m.nameAfterFile(name)
+	m.place(file, written)
+	m.held, m.fileSum, m.appeared = strings.HasSuffix(name, heldExt), f.Sum, appeared(f.Stamp)
+	m.history = written.Before(in.Since)
+	switch {
+	case f.message != nil:
+		m.seen = f.message.seen // a message corrected in its file keeps that time
+	case in.watching && in.Now.Before(written):
+		m.seen = in.Now
+	case in.watching:
+		m.seen = written
+	}
+	if problem, hint := m.fault(); problem != "" {
+		in.Patience.Refuse(file, problem, hint)
+	} else {
+		in.Patience.Clear(file)
 	}
 }
 
@@ -287,7 +273,8 @@ func (p *Project) unreadableFindings() (list []protocol.Finding) {
 			add(t.Path, t.Path)
 		}
 	}
-	for _, file := range sortedKeys(p.inbox.badNames) {
+	for _, name := range p.inbox.badNames {
+		file := p.Shown(path.Join(p.opts.Messages, name))
 		add(file, file)
 	}
 	for _, line := range p.log.mayDeploy {

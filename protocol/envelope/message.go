@@ -43,6 +43,7 @@ func kindOf(word string) kind {
 // message is the part of a message that tracking needs.
 type message struct {
 	kind           kind
+	word           string // message_type as written
 	task, from, to string
 	also           []string // further recipients
 	clock

@@ -1,7 +1,6 @@
 package envelope
 
 import (
-	"path"
 	"strings"
 	"time"
 
@@ -42,8 +41,8 @@ func decodeNotice(o jsonfile.Object) protocol.Hold {
 	return h
 }
 
-// readAll reads every notice.
-func (n *notices) readAll() {
+// read reads every notice.
+func (n *notices) read() {
 	names, _, err := n.Root.List(holdsDir)
 	if err != nil && !folder.Missing(err) {
 		n.Patience.Unreadable(holdsDir, err)
@@ -51,83 +50,36 @@ func (n *notices) readAll() {
 	}
 	n.Patience.Clear(holdsDir)
 	for _, name := range names {
-		if id, ok := strings.CutSuffix(name, messageExt); ok && n.byTask[id] == nil {
-			n.read(id)
-		}
-	}
-	for id := range n.byTask {
-		n.read(id)
-	}
-}
-
-// readHinted reads the notices that hints name, and those that were in trouble or had not settled.
-func (n *notices) readHinted(hints []string) {
-	for _, hint := range hints {
-		if dir, name := path.Split(hint); path.Clean(dir) == holdsDir {
-			n.read(strings.TrimSuffix(name, messageExt))
+		if id, ok := strings.CutSuffix(name, messageExt); ok && n.byTask[id] == nil && plain(id) {
+			n.byTask[id] = &noticeReading{}
 		}
 	}
 	for id, r := range n.byTask {
-		if !r.AtRest() || n.Patience.Has(noticeFile(id)) {
-			n.read(id)
+		if jsonfile.Load(n.Root, &n.Patience, r, noticeFile(id), maxFile, decodeNotice); !r.There {
+			delete(n.byTask, id)
 		}
-	}
-}
-
-func (n *notices) read(id string) {
-	if !plain(id) {
-		return
-	}
-	r := n.byTask[id]
-	if r == nil {
-		r = &noticeReading{}
-		n.byTask[id] = r
-	}
-	if jsonfile.Load(n.Root, &n.Patience, r, noticeFile(id), maxFile, decodeNotice); !r.There {
-		delete(n.byTask, id)
-	}
-}
-
-// expect makes the next scan reread a notice that may be written now.
-func (n *notices) expect(id string) {
-	if r := n.byTask[id]; r != nil {
-		r.Rest = false
-	} else {
-		n.byTask[id] = &noticeReading{There: true}
 	}
 }
 
 // write writes the notice of a hold.
-func (n *notices) write(t *task, reason, why string, releaseBy time.Time) error {
+func (n *notices) write(t *task, h protocol.Hold, why string) error {
 	if err := n.Root.Mkdir(holdsDir, 0o755); err != nil {
 		return err
 	}
-	doc, err := jsonfile.Encode(notice{TaskID: t.id, Reason: reason, Why: why, HeldAt: n.Now.UTC(), ReleaseBy: releaseBy.UTC(),
-		Release: "steward release " + t.id, Files: t.files()})
-	if err != nil {
-		return err
-	}
-	late, err := n.Root.Replace(noticeFile(t.id), doc, jsonfile.Any)
-	_ = late.Close()
-	return err
+	return folder.Files{Folder: n.Folder}.Put(noticeFile(t.id), notice{TaskID: t.id, Reason: h.Reason, Why: why, HeldAt: h.Since.UTC(),
+		ReleaseBy: h.ReleaseBy.UTC(), Release: "steward release " + t.id, Files: t.files()})
 }
 
-// extend extends the lease in the notice. A notice that is missing or unreadable is written again.
+// extend extends the lease in the notice, and says why the task must wait now.
 func (n *notices) extend(t *task, why string, releaseBy time.Time) error {
-	if r := n.byTask[t.id]; r == nil || !r.Good {
-		return n.write(t, protocol.HoldBlocked, why, releaseBy)
+	h := protocol.Hold{Reason: protocol.HoldBlocked, Since: n.Now}
+	if r := n.byTask[t.id]; r != nil && r.Good {
+		h = r.Value
 	}
-	late, err := n.Root.Update(noticeFile(t.id), maxFile, func(old []byte) ([]byte, error) {
-		return jsonfile.Edit(old, jsonfile.Set{Path: []string{"release_by"}, Value: jsonfile.FormatTime(releaseBy)},
-			jsonfile.Set{Path: []string{"files"}, Value: t.files()})
-	})
-	_ = late.Close()
-	return err
+	h.ReleaseBy = releaseBy
+	return n.write(t, h, why)
 }
 
 func (n *notices) remove(id string) error {
-	if err := n.Root.Remove(noticeFile(id)); err != nil && !folder.Missing(err) {
-		return err
-	}
-	return nil
+	return folder.IgnoreMissing(n.Root.Remove(noticeFile(id)))
 }

@@ -2,7 +2,6 @@ package envelope
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,7 +79,7 @@ func (r operatorAnswered) settle(m *message) bool {
 
 // callsOfTheDay counts the escalations to a human in the last 24 hours.
 func (v *view) callsOfTheDay() int {
-	maps.DeleteFunc(v.calls, func(m *message, _ bool) bool { return v.due(m.at.Add(day)) })
+	v.calls = slices.DeleteFunc(v.calls, func(m *message) bool { return v.due(m.at.Add(day)) })
 	return len(v.calls)
 }
 

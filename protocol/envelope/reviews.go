@@ -24,7 +24,7 @@ func (v *view) refusalFindings(list []*task) (found []protocol.Finding) {
 		}
 	}
 	for _, project := range sortedKeys(v.projects) {
-		p := v.reviewsOf(project)
+		p := v.projects[project]
 		r := p.last()
 		if r == nil || r.void || r.word != verdictRejected && !r.blocking || awaited[r.task] {
 			continue
@@ -44,7 +44,7 @@ func (v *view) refusalFindings(list []*task) (found []protocol.Finding) {
 // See docs/decisions.md, "An approval counts although files_to_review misses delivered files".
 func (v *view) unreviewedFindings() (found []protocol.Finding) {
 	for _, project := range sortedKeys(v.projects) {
-		if p := v.reviewsOf(project); len(p.unreviewed) > 0 {
+		if p := v.projects[project]; len(p.unreviewed) > 0 {
 			r := p.last()
 			f := finding("unreviewed", protocol.Medium, "%s", clean("it approves, and its files_to_review do not name what was delivered: "+
 				strings.Join(p.unreviewed, ", "), maxText))
@@ -62,7 +62,8 @@ func unreviewedFiles(p *projectReviews) (files []string) {
 	if last == nil || last.denies() {
 		return nil
 	}
-	asked := p.tasks[last.task].assigned
+	i := slices.IndexFunc(p.tasks, func(t *task) bool { return t.id == last.task })
+	asked := p.tasks[i].assigned
 	if asked == nil || len(asked.assignment.files) == 0 {
 		return nil
 	}
@@ -72,8 +73,8 @@ func unreviewedFiles(p *projectReviews) (files []string) {
 			since = r.at
 		}
 	}
-	for _, id := range sortedKeys(p.tasks) {
-		for _, m := range p.tasks[id].messages {
+	for _, t := range p.tasks {
+		for _, m := range t.messages {
 			if m.kind != completes || m.output.verdict.word != "" || m.at.After(last.at) || !m.at.After(since) {
 				continue
 			}

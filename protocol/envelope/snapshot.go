@@ -22,11 +22,10 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	}
 	if look.Full() || first || p.wide(look.Hints) {
 		p.inbox.readAll()
-		p.notices.readAll()
 	} else {
 		p.inbox.readHinted(look.Hints)
-		p.notices.readHinted(look.Hints)
 	}
+	p.notices.read()
 	p.log.read()
 	p.audit.read()
 	p.source.watching = true
@@ -40,9 +39,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 // wide reports whether a hint names a whole folder, which needs a full scan.
 func (p *Project) wide(hints []string) bool {
 	return slices.ContainsFunc(hints, func(hint string) bool {
-		return slices.ContainsFunc([]string{p.opts.Messages, holdsDir}, func(dir string) bool {
-			return hint == dir || hint == "." || strings.HasPrefix(dir, hint+"/")
-		})
+		return hint == "." || hint == p.opts.Messages || strings.HasPrefix(p.opts.Messages, hint+"/")
 	})
 }
 
@@ -73,19 +70,13 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	}
 	s.Faults = append(s.Faults, p.faults()...)
 	s.Events = p.auditEvents()
-	s.Measures = p.board.totals.measures(calls)
+	s.Measures = v.measures(calls)
 	p.Patience.RetryAt(v.again)
 }
 
 // faults lists the files that cannot be used.
 func (p *Project) faults() []protocol.Fault {
 	list := p.Faults()
-	for _, more := range []faults{p.inbox.incomplete, p.inbox.badNames} {
-		for _, file := range sortedKeys(more) {
-			list = append(list, more[file])
-		}
-	}
-	slices.SortStableFunc(list, func(a, b protocol.Fault) int { return cmp.Compare(a.Path, b.Path) })
 	return append(list[:min(len(list), maxFaults)], p.log.allFaults()...)
 }
 
@@ -244,10 +235,11 @@ func agents(list []*task) []protocol.Agent {
 }
 
 // measures returns the project's figures (protocol 004, Monitoring: task completion times, rejection rates).
-func (f *totals) measures(calls int) []protocol.Measure {
-	if f.messages == 0 {
+func (v *view) measures(calls int) []protocol.Measure {
+	if v.messages == 0 {
 		return nil
 	}
+	f := v.totals
 	list := []protocol.Measure{{Name: "human_escalations_24h", Value: float64(calls)}, {Name: "rejections", Value: float64(f.rejected)}}
 	if f.approved > 0 {
 		list = append(list, protocol.Measure{Name: "completion_seconds", Value: (f.spent / time.Duration(f.approved)).Seconds()})

@@ -27,117 +27,92 @@ type securityVerdict struct {
 	counts        string // number of issues by severity; "" if there are none
 }
 
-// issueLists are the lists of protocol 004, Security Response Format, most severe first.
-var issueLists = []string{"critical", "high", "medium", "low"}
-
-// decodeVerdict reads a security review. Its flags and lists count at the top level, in output and in validation.
-func decodeVerdict(r *fieldReader, o jsonfile.Object) (v securityVerdict) {
+// decodeVerdict reads a security review. Its fields count at the top level, in output and in validation.
+func decodeVerdict(m *message, o jsonfile.Object) (v securityVerdict) {
+	validation, _ := o.Object("validation")
 	places := []jsonfile.Object{o}
-	var denials []string
+	var denials, checks []string // checks deny an approval, and may fail where it is conditional
 	for _, key := range []string{"output", "validation"} {
-		part := o.Get(key)
-		if child, p := part.Object(); p == jsonfile.Present {
+		if child, p := o.Object(key); p.OK() {
 			places = append(places, child)
 		} else if p != jsonfile.Missing {
 			denials = append(denials, key+" is not an object")
 		}
 	}
-	v.blocking = slices.ContainsFunc(places, func(place jsonfile.Object) bool { return raised(place.Get("blocking_deployment")) })
-	var disagree bool
-	if v.word, disagree = verdictWord(r, places); v.word == "" {
-		return v
-	}
-	if disagree {
-		denials = append(denials, "approval_status stands there twice, with different words")
-	}
-	denials = append(denials, v.flags(o, places)...)
-	denials = append(denials, v.lists(r, places)...)
-	if status := o.Get("status"); status.Kind() != "missing" {
-		if s, p := status.Text(); p != jsonfile.Present || fold(s) != "COMPLETED" && fold(s) != "" {
-			denials = append(denials, "status is not completed")
+	var lists []jsonfile.Value
+	issues := map[string]int{}
+	for _, place := range places {
+		for _, key := range place.Keys() {
+			value, name := place.Get(key), strings.ToLower(strings.TrimSpace(key))
+			severity, isList := strings.CutSuffix(key, "_issues")
+			switch {
+			case key == "approval_status":
+				if v.setWord(m, value) {
+					denials = append(denials, "approval_status stands there twice, with different words")
+				}
+			case key == "blocking_deployment":
+				v.blocking = v.blocking || raised(value)
+			// A conditional review must have passed the security check itself.
+			// See docs/decisions.md, "A conditional review may fail checks, but not the security check".
+			case name == "security_passed" && denies(value):
+				denials = append(denials, clean(key, 60)+" is not true")
+			case strings.HasSuffix(name, "_passed") && denies(value):
+				checks = append(checks, clean(key, 60)+" is not true")
+			case key == "acceptance_criteria_met" && unmetCriteria(value) != "":
+				checks = append(checks, unmetCriteria(value))
+			case isList && slices.Contains(severities, severity):
+				issues[severity] += count(value)
+				lists = append(lists, value)
+			}
 		}
 	}
-	v.contradiction = strings.Join(denials, "; ")
+	if v.word == "" {
+		return v // no review
+	}
+	for _, list := range lists {
+		if kind := list.Kind(); kind != "array" {
+			m.note("schema", protocol.Low, list.Path(), list.Path()+" must be an array, not "+kind)
+		}
+	}
+	if count(validation.Get("issues")) > 0 {
+		checks = append(checks, "issues is not empty")
+	}
+	if issues["critical"] > 0 {
+		denials = append(denials, "critical_issues is not empty")
+	}
+	if status, p := o.String("status"); p != jsonfile.Missing && fold(status) != "COMPLETED" && (!p.OK() || fold(status) != "") {
+		denials = append(denials, "status is not completed")
+	}
+	if v.word != verdictConditional {
+		denials = append(checks, denials...)
+	}
+	v.contradiction, v.high, v.counts = strings.Join(denials, "; "), issues["high"] > 0, countText(issues)
 	return v
 }
 
-// verdictWord returns approval_status, and reports whether several values disagree.
-func verdictWord(r *fieldReader, places []jsonfile.Object) (word string, disagree bool) {
-	for _, place := range places {
-		v := place.Get("approval_status")
-		if v.Kind() == "missing" {
-			continue
-		}
-		s, p := v.Text()
-		if p != jsonfile.Present {
-			r.note("schema", protocol.Medium, v.Path(), v.Path()+" must be a string, not "+v.Kind())
-			s = v.Kind()
-		}
-		s = fold(clean(s, 60))
-		if s == "" {
-			s = "NOTHING"
-		}
-		if word == "" {
-			word = s
-		}
-		disagree = disagree || s != word
-	}
-	return word, disagree
-}
+// severities are those of the lists of issues (protocol 004, Security Response Format), most severe first.
+var severities = []string{"critical", "high", "medium", "low"}
 
-// flags returns the *_passed flags that deny, and unmet criteria. A conditional approval may have failed checks, because
-// they are its condition, but it must have passed the security check itself.
-// See docs/decisions.md, "A conditional review may fail checks, but not the security check".
-func (v *securityVerdict) flags(o jsonfile.Object, places []jsonfile.Object) (denials []string) {
-	for _, place := range places {
-		for _, key := range place.Keys() {
-			name := strings.ToLower(strings.TrimSpace(key))
-			if !strings.HasSuffix(name, "_passed") || v.word == verdictConditional && name != "security_passed" {
-				continue
-			}
-			if denies(place.Get(key)) {
-				denials = append(denials, clean(key, 60)+" is not true")
-			}
-		}
-		if v.word == verdictConditional {
-			continue
-		}
-		if unmet := unmetCriteria(place.Get("acceptance_criteria_met")); unmet != "" {
-			denials = append(denials, unmet)
-		}
-	}
-	if validation, _ := o.Get("validation").Object(); v.word != verdictConditional && count(validation.Get("issues")) > 0 {
-		denials = append(denials, "issues is not empty")
-	}
-	return denials
-}
-
-// lists reads the lists of issues. Critical issues deny, high issues make an approval conditional, others are only
-// reported.
-func (v *securityVerdict) lists(r *fieldReader, places []jsonfile.Object) (denials []string) {
+func countText(issues map[string]int) string {
 	var counted []string
-	for _, severity := range issueLists {
-		key, n := severity+"_issues", 0
-		for _, place := range places {
-			list := place.Get(key)
-			if kind := list.Kind(); kind != "missing" && kind != "array" {
-				r.note("schema", protocol.Low, list.Path(), list.Path()+" must be an array, not "+kind)
-			}
-			n += count(list)
-		}
-		if n == 0 {
-			continue
-		}
-		counted = append(counted, fmt.Sprintf("%d %s", n, severity))
-		switch severity {
-		case "critical":
-			denials = append(denials, key+" is not empty")
-		case "high":
-			v.high = true
+	for _, severity := range severities {
+		if n := issues[severity]; n > 0 {
+			counted = append(counted, fmt.Sprintf("%d %s", n, severity))
 		}
 	}
-	v.counts = strings.Join(counted, ", ")
-	return denials
+	return strings.Join(counted, ", ")
+}
+
+// setWord reads approval_status, and reports whether it disagrees with an earlier one.
+func (v *securityVerdict) setWord(m *message, value jsonfile.Value) (disagrees bool) {
+	word, p := value.Text()
+	if !p.OK() {
+		m.note("schema", protocol.Medium, value.Path(), value.Path()+" must be a string, not "+value.Kind())
+		word = value.Kind()
+	}
+	word = cmp.Or(fold(clean(word, 60)), "NOTHING")
+	v.word = cmp.Or(v.word, word)
+	return v.word != word
 }
 
 // unmetCriteria returns how many entries of acceptance_criteria_met are not true; "" if all are, or if the field is
@@ -145,11 +120,8 @@ func (v *securityVerdict) lists(r *fieldReader, places []jsonfile.Object) (denia
 func unmetCriteria(v jsonfile.Value) string {
 	const key = "acceptance_criteria_met"
 	items, p := v.Array()
-	if p != jsonfile.Present {
-		if v.Kind() != "missing" && denies(v) {
-			return key + " is not true"
-		}
-		return ""
+	if !p.OK() && denies(v) {
+		return key + " is not true"
 	}
 	n := 0
 	for _, item := range items {
