@@ -1,8 +1,10 @@
 package envelope
 
 import (
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -17,221 +19,125 @@ const (
 	deploysSure          // a deployment: the gate holds it
 )
 
-// phrase is one clause of a text, in lower case, without what precedes the verb ("please", "step 3").
-type phrase struct {
-	words []string
+// deployRule says what a clause means whose tagged words match: aimed where the clause names an environment as its
+// destination, else bare.
+type deployRule struct {
+	pattern     string
+	aimed, bare deploys
+}
+
+// deployRules judge one clause; the first that matches counts. An order has the verb at the head of a clause ("Deploy to
+// staging"), tells the agent to carry out a deployment ("Run the production rollout"), or names a deployment as the whole
+// work ("Production deployment"). Writing about, reviewing, testing or repairing a deployment is no such order.
+// See docs/decisions.md, "A deployment is an order, not a word".
+var deployRules = []deployRule{
+	{`{F}`, deploysNot, deploysNot},
+	{`^{D} {C}`, deploysNot, deploysNot},
+	{`^{D} {TP}`, deploysSure, deploysNot}, // a "deploy script" is a script
+	{`^{D} {G}`, deploysSure, deploysMaybe},
+	{`^{D}|^<go> <live>`, deploysSure, deploysSure},
+	{`^(?:{R}|<roll> <out>) {TPGC}`, deploysNot, deploysNot},
+	{`^<push>|^(?:{R}|<roll> <out>) (?:.* )?{W}`, deploysSure, deploysNot},
+	{`^(?:{R}|<roll> <out>)`, deploysSure, deploysMaybe},
+	{`^{X} (?:{^BGWTDN} ){0,4}(?:[./]*deploy[.-]|<deploying|redeploying>)`, deploysSure, deploysSure},
+	{`^{X} (?:{^BGWTDN} ){0,4}{DN}(?:$| {BPI})`, deploysSure, deploysSure},
+	{`^(?:{QAEI} )*(?:{N}|<deploy|release>) (?:.* )?{C}`, deploysMaybe, deploysNot}, // "Deployment to production fails"
+	{`^(?:{QAEI} )*(?:{N}|<deploy>)(?:$| {BI})`, deploysSure, deploysSure},
+	{`^(?:{QAEI} )*{E} (?:{QAEI} )*<release>(?:$| {BI})`, deploysSure, deploysSure},
+	{`^(?:{QAEI} )*<release>(?:$| {BI})`, deploysSure, deploysMaybe},
+	{`^{M} (?:.* )?<live>$`, deploysMaybe, deploysMaybe},
+	{`^{M}`, deploysMaybe, deploysNot},
+	{`^{O}|{W}`, deploysNot, deploysNot},
+	{`(?:^| )deploy|{N}`, deploysMaybe, deploysNot},
+}
+
+// The patterns are compiled on first use: short steward commands need none.
+var (
+	rulePatterns = sync.OnceValue(func() (list []*regexp.Regexp) {
+		for _, r := range deployRules {
+			list = append(list, tagPattern(r.pattern))
+		}
+		return list
+	})
+	// aimsAt matches an environment as a destination: "to production".
+	aimsAt    = lazilyTagged(`(?:^| )<to|into|onto|on|in> (?:{AI} )*{E}(?: {E})*(?:$| {BH})`)
+	lead      = lazilyTagged(`^(?:(?:{LI}|<go> <ahead>)(?: |$))*`)
+	otherWork = lazilyTagged(`^{O}`)
+	hardBreak = lazily(`[()\[\]{}→]|[.;:!?][^\pL\pN/]*(?:\s|$)`)
+	softBreak = lazily(`,[^\pL\pN/]*(?:\s|$)`)
+)
+
+// judgeClause judges tagged words. Most clauses hold no word that can mean a deployment, and no pattern is tried on them.
+func judgeClause(words string) (verdict deploys, aimed bool) {
+	if !strings.ContainsAny(words, "DNRM") && !strings.Contains(words, "deploy") && !strings.Contains(words, "live") && !strings.Contains(words, "roll") {
+		return deploysNot, false
+	}
+	aimed = aimsAt().MatchString(words)
+	i := slices.IndexFunc(rulePatterns(), func(p *regexp.Regexp) bool { return p.MatchString(words) })
+	switch {
+	case i < 0:
+		return deploysNot, aimed
+	case aimed:
+		return deployRules[i].aimed, true
+	}
+	return deployRules[i].bare, false
+}
+
+// readDeploys judges whether a text orders a deployment. target: it names an environment for that.
+func readDeploys(text string) (sure deploys, target bool) {
+	text = strings.ToLower(text)
+	rehearsal := strings.Contains(text, "dry-run") || strings.Contains(text, "dry run") || strings.Contains(text, "rehears")
+	for _, c := range clauses(text) {
+		verdict, aimed := judgeClause(c.words)
+		if verdict == deploysSure && (c.described || c.loose && !aimed || rehearsal) {
+			verdict = deploysMaybe
+		}
+		if c.described && !aimed {
+			verdict = deploysNot
+		}
+		sure, target = max(sure, verdict), target || aimed && verdict > deploysNot
+	}
+	return sure, target
+}
+
+// clause is a part of a text as tagged words, without what precedes the verb ("please", "step 3").
+type clause struct {
+	words string
 	// loose: a comma or "and" precedes the clause, so an earlier phrase like "how to" may govern it too.
 	loose bool
 	// described: the preceding text describes something instead of ordering it.
 	described bool
 }
 
-// readDeploys judges whether a text orders a deployment. An order has the verb at the head of a clause ("Deploy to
-// staging"), tells the agent to carry out a deployment ("Run the production rollout"), or names a deployment as the whole
-// work ("Production deployment"). Writing about, reviewing, testing or repairing a deployment is no such order. target:
-// the text names an environment. See docs/decisions.md, "A deployment is an order, not a word".
-func readDeploys(text string) (sure deploys, target bool) {
-	rehearsal := rehearses(text)
-	for _, c := range phrases(text) {
-		verdict, aims := c.judge(), hasTarget(c.words)
-		if verdict == deploysSure && (c.described || c.loose && !aims || rehearsal) {
-			verdict = deploysMaybe
-		}
-		if c.described && !aims {
-			verdict = deploysNot
-		}
-		sure, target = max(sure, verdict), target || aims && verdict > deploysNot
-	}
-	return sure, target
-}
-
-// judge judges one clause by its first words.
-func (c phrase) judge() deploys {
-	if len(c.words) == 0 || slices.ContainsFunc(c.words, negates) {
-		return deploysNot
-	}
-	head, rest := c.words[0], c.words[1:]
-	switch {
-	case deployVerbs.has(head):
-		return judgeVerb(rest)
-	case head == "go" && len(rest) > 0 && rest[0] == "live":
-		return deploysSure
-	case releaseVerbs.has(head):
-		return judgeRelease(head, rest)
-	case executionVerbs.has(head):
-		if verdict := judgeDone(rest); verdict > deploysNot {
-			return verdict
-		}
-	}
-	if verdict := judgeNoun(c.words); verdict > deploysNot {
-		return verdict
-	}
-	if moveVerbs.has(head) && (hasTarget(rest) || len(rest) > 0 && rest[len(rest)-1] == "live") {
-		return deploysMaybe
-	}
-	if hasTarget(c.words) && !otherVerbs.has(head) && !slices.ContainsFunc(c.words, describing.has) &&
-		slices.ContainsFunc(c.words, func(w string) bool { return strings.HasPrefix(w, "deploy") || deployNouns.has(w) }) {
-		return deploysMaybe
-	}
-	return deploysNot
-}
-
-// judgeVerb judges the words after the verb "deploy": its object, a thing that only serves deployments, or a complaint.
-func judgeVerb(rest []string) deploys {
-	switch {
-	case len(rest) == 0:
-		return deploysSure
-	case complaints.has(rest[0]):
-		return deploysNot
-	case tools.has(rest[0]) && !hasTarget(rest):
-		return deploysNot
-	case documents.has(rest[0]) && !hasTarget(rest):
-		return deploysMaybe
-	}
-	return deploysSure
-}
-
-// judgeRelease judges a verb that means a deployment only if it names an environment.
-func judgeRelease(head string, rest []string) deploys {
-	if head == "roll" {
-		if len(rest) == 0 || rest[0] != "out" {
-			return deploysNot
-		}
-		rest = rest[1:]
-	}
-	switch {
-	case len(rest) > 0 && (tools.has(rest[0]) || documents.has(rest[0]) || complaints.has(rest[0])):
-		return deploysNot
-	case hasTarget(rest):
-		return deploysSure
-	case head == "push" || slices.ContainsFunc(rest, describing.has):
-		return deploysNot
-	}
-	return deploysMaybe
-}
-
-// judgeDone judges the words after a verb like "run": a deployment, or a program that carries out a deployment.
-func judgeDone(rest []string) deploys {
-	for i, w := range rest[:min(len(rest), 5)] {
-		switch {
-		case strings.HasPrefix(strings.TrimLeft(w, "./"), "deploy.") || strings.HasPrefix(strings.TrimLeft(w, "./"), "deploy-"):
-			return deploysSure
-		case w == "deploying" || w == "redeploying":
-			return deploysSure
-		case deployNouns.has(w) || deployVerbs.has(w):
-			after := rest[i+1:]
-			if len(after) == 0 || prepositions.has(after[0]) || programs.has(after[0]) || isNumber(after[0]) {
-				return deploysSure
-			}
-			return deploysNot
-		case prepositions.has(w) || tools.has(w) && !programs.has(w) || documents.has(w) || describing.has(w):
-			return deploysNot
-		}
-	}
-	return deploysNot
-}
-
-// judgeNoun judges a clause that names a deployment, with only qualifying words before the noun.
-func judgeNoun(words []string) deploys {
-	i := slices.IndexFunc(words, func(w string) bool { return deployNouns.has(w) || w == "deploy" || w == "release" })
-	if i < 0 || slices.ContainsFunc(words, complaints.has) || slices.ContainsFunc(words[:i], func(w string) bool { return !qualifies(w) }) {
-		return deploysNot
-	}
-	if after := words[i+1:]; len(after) > 0 && !prepositions.has(after[0]) && !isNumber(after[0]) {
-		return deploysNot
-	}
-	if words[i] == "release" && !slices.ContainsFunc(words[:i], environments.has) && !hasTarget(words) {
-		return deploysMaybe
-	}
-	return deploysSure
-}
-
-// hasTarget reports whether the words name an environment as a destination: "to production".
-func hasTarget(words []string) bool {
-	for i, w := range words {
-		switch w {
-		case "to", "into", "onto", "on", "in":
-		default:
-			continue
-		}
-		rest := words[i+1:]
-		for len(rest) > 0 && (articles.has(rest[0]) || isNumber(rest[0])) {
-			rest = rest[1:]
-		}
-		if len(rest) == 0 || !environments.has(rest[0]) {
-			continue
-		}
-		for len(rest) > 1 && environments.has(rest[1]) {
-			rest = rest[1:]
-		}
-		if len(rest) == 1 || prepositions.has(rest[1]) || hostWords.has(rest[1]) {
-			return true
-		}
-	}
-	return false
-}
-
-// rehearses reports whether the text describes a rehearsal, which changes nothing.
-func rehearses(text string) bool {
-	text = strings.ToLower(text)
-	return strings.Contains(text, "dry-run") || strings.Contains(text, "dry run") || strings.Contains(text, "rehears")
-}
-
-// phrases splits a text into clauses.
-func phrases(text string) []phrase {
-	var list []phrase
+// clauses splits a text in lower case.
+func clauses(text string) (list []clause) {
 	var words []string
 	described, loose := false, false
 	end := func(soft bool) {
-		if cut := withoutLead(words); len(cut) > 0 {
-			list = append(list, phrase{words: cut, loose: loose, described: described})
-			described = described || slices.ContainsFunc(cut, describing.has)
+		rest := tagged(words)
+		if rest = rest[len(lead().FindString(rest)):]; rest != "" {
+			list = append(list, clause{rest, loose, described})
+			described = described || strings.Contains(rest, "W")
 		}
 		words, loose = nil, soft
 	}
-	text = strings.NewReplacer("_", " ", "deploy-prod", "deploy prod", "deploy-staging", "deploy staging").Replace(strings.ToLower(text))
-	for _, raw := range strings.Fields(text) {
-		before := strings.TrimLeftFunc(raw, isMark)
-		if before != raw && strings.ContainsAny(raw[:len(raw)-len(before)], "([{→") {
+	text = strings.NewReplacer("_", " ", "deploy-prod", "deploy prod", "deploy-staging", "deploy staging").Replace(text)
+	text = softBreak().ReplaceAllString(hardBreak().ReplaceAllString(text, " . "), " , ")
+	for token := range strings.FieldsSeq(text + " .") {
+		switch word := strings.TrimFunc(token, isMark); {
+		case strings.Trim(token, ".-–—→>|/") == "":
 			end(false)
-		}
-		word := strings.TrimRightFunc(before, isMark)
-		switch tail := before[len(word):]; {
-		case word == "" && strings.Trim(raw, "-–—→>|/") == "":
-			end(false)
-		case word == "" && (raw == "&" || raw == "+"), word == "and" || word == "then":
+		case token == "," || token == "&" || token == "+" || word == "and" || word == "then":
 			end(true)
-		default:
-			if word != "" {
-				words = append(words, word)
-			}
-			if strings.ContainsAny(tail, ".;:!?)]}") {
-				end(false)
-			} else if strings.Contains(tail, ",") {
-				end(true)
-			}
+		case word != "":
+			words = append(words, word)
 		}
 	}
-	end(false)
 	return list
 }
 
 func isMark(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '/'
-}
-
-// withoutLead strips the words that may precede the verb of an order.
-func withoutLead(words []string) []string {
-	for len(words) > 0 {
-		switch w := words[0]; {
-		case isNumber(w) || strings.HasSuffix(w, "ly") && len(w) > 4:
-		case leads.has(w) || w == "go" && len(words) > 1 && words[1] == "ahead":
-		default:
-			return words
-		}
-		words = words[1:]
-	}
-	return words
 }
 
 // taskWords are the texts of an assignment that describe the work.
@@ -271,7 +177,7 @@ func (w taskWords) deploys() deploys {
 	}
 	ordinary := w.ordinary()
 	phase, _ := readDeploys(w.phase)
-	place := hasTarget(append([]string{"to"}, strings.Fields(strings.ToLower(w.environment))...))
+	place := aimsAt().MatchString(tagged(strings.Fields(strings.ToLower("to " + w.environment))))
 	switch {
 	case sure == deploysMaybe && !ordinary && (place || phase > deploysNot):
 		return deploysSure
@@ -294,6 +200,6 @@ func (w taskWords) deploys() deploys {
 
 // ordinary reports whether the name begins with a verb for other work.
 func (w taskWords) ordinary() bool {
-	list := phrases(w.name)
-	return len(list) > 0 && otherVerbs.has(list[0].words[0])
+	list := clauses(strings.ToLower(w.name))
+	return len(list) > 0 && otherWork().MatchString(list[0].words)
 }

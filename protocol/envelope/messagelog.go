@@ -122,21 +122,3 @@ func (l *messageLog) allFaults() []protocol.Fault {
 	}
 	return list
 }
-
-// raw returns a line's own text, if its message still has that sum.
-func (l *messageLog) raw(sum jsonfile.Sum) (raw []byte, at time.Time, err error) {
-	l.read()
-	for _, m := range l.messages {
-		if m.sum != sum {
-			continue
-		}
-		line, _, err := l.Root.ReadAt(l.tail.File, m.offset, m.size)
-		if err != nil {
-			return nil, at, err
-		}
-		if o, err := jsonfile.Parse(bytes.TrimSpace(line)); err == nil && compactSum(o.Value().Raw()) == sum {
-			return o.Value().Raw(), m.at, nil
-		}
-	}
-	return nil, at, folder.Moved("the line is no longer in the log")
-}
