@@ -26,16 +26,13 @@ var largerTypes = map[string]int{
 	"protocol/jsonfile.Root":      47,
 	"protocol/jsonfile.folder":    43,
 	"status.Server":               46,
-	"supervisor.loop":             75,
 	"supervisor/decide.decision":  43,
 	"supervisor/decide.taskJudge": 85,
 }
 
 var largerStructs = map[string]int{
-	"capacity/measure.Gauge":  21,
-	"heartbeat.Memory":        37,
-	"supervisor.loop":         28,
-	"supervisor.projectState": 34,
+	"capacity/measure.Gauge": 21,
+	"heartbeat.Memory":       37,
 }
 
 var commonTypes = []string{"answer", "board", "decision", "event", "folder", "job", "member", "message", "notice", "request", "result", "scanner", "source", "state", "view", "writer"}

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -84,7 +85,7 @@ func (a *Admissions) lately(now time.Time) []decide.Promise {
 
 // admit judges by this state and by what was admitted since; it also gives what was asked for.
 func (p *State) admit(q Admission, lately []decide.Promise, now time.Time) (Admitted, protocol.Subject) {
-	answer := Admitted{Known: true, Supervised: p.Supervises(q.Project)}
+	answer := Admitted{Known: true, Supervised: p.projectIn(q.Project) != ""}
 	subject := protocol.Subject{Kind: protocol.KindMachine, ID: decide.AdmissionID}
 	if q.Task != "" && answer.Supervised {
 		t, at := p.find(q.Project, q.Task)
@@ -108,7 +109,7 @@ func (p *State) admit(q Admission, lately []decide.Promise, now time.Time) (Admi
 		}
 	}
 	waits := subject
-	waits.Project = p.named(q.Project) // the disk of this project counts
+	waits.Project = p.projectIn(q.Project) // the disk of this project counts
 	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: waits, Since: now, Throttle: q.Throttle, Person: q.Person}}, Claims: p.claimsBut(subject, lately)}
 	memory := p.Plan.Memory.Gate
 	memory.At, memory.Held, memory.Turns, memory.Claims = now, nil, nil, nil
@@ -153,13 +154,11 @@ func (p *State) claimsBut(asks protocol.Subject, lately []decide.Promise) []capa
 // judgeSoon is how soon a new task will have been judged.
 const judgeSoon = 50 * time.Millisecond
 
-// Supervises reports whether the folder is one of the projects.
-func (p *State) Supervises(folder string) bool {
-	return slices.ContainsFunc(p.Projects, func(d ProjectStatus) bool { return sameFolder(d.Path, folder) })
-}
+// Named is the name of the project in a folder, or the folder itself if it is no project.
+func (p *State) Named(folder string) string { return cmp.Or(p.projectIn(folder), folder) }
 
-// named is the name of the project in a folder; "" when the folder is no project.
-func (p *State) named(folder string) string {
+// projectIn is the name of the project in a folder; "" when the folder is no project.
+func (p *State) projectIn(folder string) string {
 	for _, d := range p.Projects {
 		if sameFolder(d.Path, folder) {
 			return d.Name
@@ -170,13 +169,10 @@ func (p *State) named(folder string) string {
 
 // find finds a task of the protocol whose work steward admits.
 func (p *State) find(folder, id string) (*protocol.Task, protocol.Subject) {
-	names := map[string]bool{}
-	for _, d := range p.Projects {
-		names[d.Name] = sameFolder(d.Path, folder)
-	}
+	project := p.projectIn(folder)
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
-		if !names[s.Project] {
+		if s.Project != project {
 			continue
 		}
 		for j := range s.Tasks {
@@ -202,4 +198,68 @@ func sameFolder(a, b string) bool {
 	}
 	b, err = filepath.EvalSymlinks(b)
 	return err == nil && a == b
+}
+
+// Asker is a process that asked for room, was told to wait, and has not been admitted since.
+type Asker struct {
+	Project string // the folder that it named
+	Task    string // "" when it is no task
+	Who     string // the agent to be started; "" for a task
+	PID     int    // the process that waits; 0 if it did not say
+	Why     string
+	Since   time.Time
+	Again   time.Time // when it was told to ask again
+}
+
+// AskAgain is the longest time until a waiting process should ask again: the gate may open at any time.
+const AskAgain = 5 * time.Second
+
+// askerLost is how long after its time an asker that does not ask again counts as gone.
+const askerLost = 10 * time.Second
+
+// lost reports whether the asker counts as gone. After the clock was set back it is unknown when it was to ask again.
+func (w Asker) lost(now time.Time) bool { return now.Sub(w.Again) > askerLost || now.Before(w.Since) }
+
+// mostAskers bounds the list, which is there to be read.
+const mostAskers = 1000
+
+// note remembers an asker. A held task waits as such; a task that has not been judged yet will be in a moment.
+func (a *Admissions) note(q Admission, v Admitted, now time.Time) {
+	if q.Look || q.Who == "" && q.Task == "" {
+		return
+	}
+	is := func(w Asker) bool {
+		// Any of several workers may be the one that takes a task.
+		return w.Project == q.Project && w.Task == q.Task && (q.Task != "" || w.Who == q.Who && w.PID == q.PID)
+	}
+	since := now
+	if i := slices.IndexFunc(a.asking, is); i >= 0 {
+		since = a.asking[i].Since
+	}
+	a.asking = slices.DeleteFunc(a.asking, func(w Asker) bool { return is(w) || w.lost(now) })
+	if !v.Admit && v.Gate.Dimension != "" && len(a.asking) < mostAskers {
+		a.asking = append(a.asking, Asker{Project: q.Project, Task: q.Task, Who: q.Who, PID: q.PID, Why: v.Why, Since: since, Again: now.Add(min(v.RetryAfter, AskAgain))})
+	}
+}
+
+// Asking lists the askers beside the held tasks, the longest wait first. The caller checks whether their processes still
+// live.
+func (a *Admissions) Asking(now time.Time) []Asker {
+	p := a.Picture()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var list []Asker
+	for _, w := range a.asking {
+		if p != nil && !w.lost(now) && (w.Task == "" || p.waits(w.Project, w.Task)) {
+			list = append(list, w)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Asker) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Task, b.Task)) })
+	return list
+}
+
+// waits reports whether a task is open and no agent has it.
+func (p *State) waits(folder, id string) bool {
+	t, at := p.find(folder, id)
+	return t != nil && t.Hold == nil && p.Plan.Tasks.Of(at).State == protocol.TaskPending
 }

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,28 +10,6 @@ import (
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
-
-// Errors of an operator's command.
-var (
-	ErrNoSubject = errors.New("no such subject")
-	ErrRefused   = errors.New("refused")
-	ErrStopped   = errors.New("steward is stopping")
-)
-
-// Refuse makes an error one of what was refused. It reads as before.
-func Refuse(err error) error { return refused{err} }
-
-type refused struct{ error }
-
-func (r refused) Unwrap() error { return r.error }
-
-func (refused) Is(target error) bool { return target == ErrRefused }
-
-// command is a change that a person asked for, and the channel for its outcome.
-type command struct {
-	change protocol.Change
-	reply  chan error
-}
 
 // request is a call into the loop.
 type request struct {
@@ -50,135 +27,116 @@ type answer struct {
 	n       int
 }
 
-// Command is an operator's command. retry, cancel and release apply to tasks (release without a subject: to everything
-// held), hold and release to agents, pause and resume to projects (without a subject: to all), answer to the question
-// or task of an incident. See docs/decisions.md, "Commands bypass Decide".
-type Command struct {
-	Verb    string
-	Subject protocol.Query
-	Why     string
-	// Answer is what "answer" writes to the asker: about a question, or about a task (OptionRetry issues it again).
-	Answer *protocol.Answer
-	// Saw is the result that the answer refers to (the occurrence of an incident); "": the current one.
-	Saw string
-	// Try only checks whether the command could be carried out.
-	Try bool
-}
-
-// Do carries out an operator's command and returns its outcome.
-func (s *Supervisor) Do(ctx context.Context, c Command) error {
-	return s.put(ctx, request{command: &c, reply: make(chan answer, 1)})
-}
-
-// Reload replaces settings and projects.
-func (s *Supervisor) Reload(ctx context.Context, cfg decide.Config, projects []Project) error {
-	return s.put(ctx, request{config: &cfg, projects: projects, reply: make(chan answer, 1)})
-}
-
-// Spoken counts a spoken message about a task of the project (Goals).
-func (s *Supervisor) Spoken(ctx context.Context, project string) error {
-	return s.put(ctx, request{spoken: project, reply: make(chan answer, 1)})
-}
-
-// put sends a request to the loop. The caller returns when its ctx ends, whatever hangs.
-func (s *Supervisor) put(ctx context.Context, q request) error {
-	select {
-	case s.ask <- q:
-	case <-s.stopped:
-		return ErrStopped
-	case <-ctx.Done():
-		return ctx.Err()
+// answer handles a request.
+func (l *loop) answer(q request) {
+	var a answer
+	switch {
+	case q.config != nil:
+		l.reload(*q.config, q.projects)
+	case q.spoken != "":
+		l.countSpoken(q.spoken)
+	case q.command.Verb == "pause", q.command.Verb == "resume":
+		a.err = l.pause(q.command.Subject, q.command.Verb == "pause", q.command.Why)
+	default:
+		a = l.command(*q.command)
 	}
-	a := <-q.reply // the loop replies at once
-	var errs []error
-	for range a.n {
-		select {
-		case err := <-a.pending:
-			errs = append(errs, err)
-		case <-ctx.Done():
-			return fmt.Errorf("the project does not answer yet; the change may still be made: %w", ctx.Err())
-		case <-s.stopped:
-			select {
-			case err := <-a.pending:
-				errs = append(errs, err)
-			default:
-				return ErrStopped
-			}
+	q.reply <- a
+}
+
+// command orders the changes that a command means, and remembers the wishes that no file can hold.
+func (l *loop) command(c Command) answer {
+	d := l.projects[c.Subject.Project]
+	changes, wanted, err := translate(c, translation{now: l.now(), lease: l.cfg.Tasks.Lease, plan: &l.plan,
+		snapshots: l.projects.scanned(), unscanned: d != nil && d.scannedAt.IsZero()})
+	if err != nil || c.Try {
+		return answer{err: err}
+	}
+	for _, subject := range wanted {
+		m := l.memory.Tasks.Of(subject)
+		m.Wanted = true
+		l.memory.Tasks = l.memory.Tasks.With(subject, m)
+	}
+	if len(wanted) > 0 {
+		if err := l.save(); err != nil {
+			return answer{err: fmt.Errorf("remember the wish: %w", err)}
 		}
 	}
-	return cmp.Or(a.err, errors.Join(errs...))
+	outcomes := make(chan error, len(changes))
+	for _, c := range changes {
+		next := &l.projects[c.Subject.Project].next
+		next.commands = append(next.commands, command{change: c, reply: outcomes})
+	}
+	return answer{pending: outcomes, n: len(changes)}
 }
 
-// answer handles a request in the loop.
-func (s *loop) answer(q request) {
-	if q.config != nil {
-		s.reload(*q.config, q.projects)
-		q.reply <- answer{}
-		return
+// pause makes steward only observe a project (or all) until it is resumed. Holds are released first.
+func (l *loop) pause(q protocol.Query, pause bool, why string) error {
+	wanted := cmp.Or(q.ID, q.Project)
+	found := false
+	var failed []error
+	for name, d := range l.projects.inOrder() {
+		if wanted != "" && wanted != name {
+			continue
+		}
+		found = true
+		var err error
+		if pause {
+			err = l.deps.Orders.pauseProject(d, l.projects, cmp.Or(why, "paused by you"), &l.deps, l.now())
+		} else {
+			err = l.deps.Orders.resumeProject(d, l.projects, "", &l.deps)
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("record the order about %s: %w", name, err))
+		}
 	}
-	if q.spoken != "" {
-		s.countSpoken(q.spoken)
-		q.reply <- answer{}
-		return
+	if !found {
+		return fmt.Errorf("project %q: %w", wanted, ErrNoSubject)
 	}
-	if v := q.command.Verb; v == "pause" || v == "resume" {
-		q.reply <- answer{err: s.pause(q.command.Subject, v == "pause", q.command.Why)}
-		return
+	for _, d := range l.projects {
+		if !d.busy {
+			d.next.changes = append(d.next.changes, failOpen(d, nil, l.paused(d) != "", l.now())...)
+		}
+		d.next.full = true
 	}
-	changes, err := s.translate(*q.command)
-	if err != nil || q.command.Try {
-		q.reply <- answer{err: err}
-		return
-	}
-	replies := make(chan error, len(changes))
-	for _, c := range changes {
-		d := s.projects[c.Subject.Project]
-		d.commands = append(d.commands, command{change: c, reply: replies})
-	}
-	q.reply <- answer{pending: replies, n: len(changes)}
+	l.decide()
+	return errors.Join(failed...)
 }
 
 // countSpoken adds to the tally. The next decision saves the memory.
-func (s *loop) countSpoken(project string) {
-	p, known := s.memory.Projects[project]
+func (l *loop) countSpoken(project string) {
+	p, known := l.memory.Projects[project]
 	if !known {
 		return
 	}
 	p.Tally.Spoken++
-	s.memory.Projects = maps.Clone(s.memory.Projects) // the State shares the old one
-	s.memory.Projects[project] = p
-	s.decide()
+	l.memory.Projects = maps.Clone(l.memory.Projects) // the State shares the old one
+	l.memory.Projects[project] = p
+	l.decide()
 }
 
-// reload replaces settings at once, and adds and removes projects.
-func (s *loop) reload(cfg decide.Config, projects []Project) {
-	s.cfg = cfg
+// reload replaces settings at once, and adds and removes projects. Modes and adapter settings may have changed, so all
+// adapters are opened again.
+func (l *loop) reload(cfg decide.Config, projects []Project) {
+	l.cfg = cfg
 	wanted := map[string]Project{}
 	for _, p := range projects {
 		wanted[p.Name] = p
 	}
-	for _, name := range s.names() {
-		if p, ok := wanted[name]; !ok || p.Path != s.projects[name].project.Path {
-			s.remove(s.projects[name])
-			s.forget(name)
+	for name, d := range l.projects.inOrder() {
+		if p, ok := wanted[name]; !ok || p.Path != d.project.Path {
+			l.remove(d)
+			gate := &l.memory.Gate
+			gate.Held = maps.Clone(gate.Held) // the State shares the old one
+			maps.DeleteFunc(gate.Held, func(subject protocol.Subject, _ capacity.Held) bool { return subject.Project == name })
 		}
 	}
-	for _, p := range projects {
-		d, ok := s.projects[p.Name]
-		if !ok {
-			d = newProjectState(p)
-			s.projects[p.Name] = d
+	for name, p := range wanted {
+		if l.projects[name] == nil {
+			l.projects[name] = newProjectState(p)
 		}
-		// Modes and adapter settings may have changed: the scanner reopens the adapters.
-		d.project, d.reopen, d.full = p, true, true
+		d := l.projects[name]
+		d.project, d.next.reopen = p, true
 	}
-	s.decide()
-}
-
-// forget drops what the capacity gate remembers of a removed project.
-func (s *loop) forget(project string) {
-	gate := s.memory.Gate
-	gate.Held = maps.Clone(gate.Held) // the State shares the old one
-	maps.DeleteFunc(gate.Held, func(subject protocol.Subject, _ capacity.Held) bool { return subject.Project == project })
-	s.memory.Gate = gate
+	l.schedule.begin(l.now(), l.intervals())
+	l.decide()
 }

@@ -66,17 +66,17 @@ func (d *Driver) Report(o Outcome) []Job { return d.step(o.report) }
 func (d *Driver) Stop() []Job { return d.step(stopAsked{}) }
 
 // Over reports whether the run has come to its end. Err is what it ended with.
-func (d *Driver) Over() bool { return d.loop.done() }
+func (d *Driver) Over() bool { return d.loop.removed.done() }
 
 // Err ends the run that is over: it saves the memory and names what stays held.
-func (d *Driver) Err() error { return d.loop.stayHeld() }
+func (d *Driver) Err() error { return d.loop.end() }
 
 // Order has a change made that a person asked for.
 func (d *Driver) Order(c protocol.Change) []Job {
 	if desk := d.loop.projects[c.Subject.Project]; desk != nil {
-		desk.commands = append(desk.commands, command{change: c, reply: make(chan error, 1)})
+		desk.next.commands = append(desk.next.commands, command{change: c, reply: make(chan error, 1)})
 	}
-	return d.jobs(d.loop.orders())
+	return d.jobs(d.loop.effects())
 }
 
 // Next is how long the loop has nothing to do.
@@ -102,7 +102,7 @@ func (d *Driver) Desk(project string) (s DeskState) {
 		return s
 	}
 	now := d.loop.now()
-	s = DeskState{Busy: desk.busy, Since: now.Sub(desk.since), Waits: len(desk.changes)+len(desk.commands) > 0, Scanned: desk.scannedAt, Snapshots: desk.snapshots}
+	s = DeskState{Busy: desk.busy, Since: now.Sub(desk.since), Waits: len(desk.next.changes)+len(desk.next.commands) > 0, Scanned: desk.scannedAt, Snapshots: desk.snapshots}
 	for _, t := range desk.efforts {
 		s.Rests = s.Rests || now.Before(t.rest)
 	}
@@ -111,7 +111,7 @@ func (d *Driver) Desk(project string) (s DeskState) {
 
 func (d *Driver) step(e event) []Job { return d.jobs(d.loop.step(e)) }
 
-func (d *Driver) jobs(list []assignment) []Job {
+func (d *Driver) jobs(list []effect) []Job {
 	jobs := make([]Job, 0, len(list))
 	for _, a := range list {
 		l := d.lookers[a.project]

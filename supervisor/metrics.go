@@ -27,7 +27,7 @@ type Metrics struct {
 	gaps       *prometheus.HistogramVec
 	deliveries *prometheus.CounterVec
 	overflows  prometheus.Counter
-	gauges     *gauges
+	gauges     *scrape
 }
 
 // NewMetrics makes the metrics and registers them. It panics if reg has metrics of these names already.
@@ -45,7 +45,7 @@ func NewMetrics(reg prometheus.Registerer, version string) *Metrics {
 		deliveries: counter("deliveries_total", "Attempts to reach the human.", "channel", "result"),
 		overflows: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "watch_overflows_total",
 			Help: "Times that a project was scanned as a whole because the kernel's queue of changes had overflowed."}),
-		gauges: newGauges(version),
+		gauges: newScrape(version),
 	}
 	reg.MustRegister(m.changes, m.looks, m.decisions, m.latency, m.results, m.gaps, m.deliveries, m.overflows, m.gauges)
 	return m
@@ -152,8 +152,8 @@ func (m *Metrics) observe(old, next decide.Memory) {
 	}
 }
 
-// gauges collects what is true at the moment of a scrape.
-type gauges struct {
+// scrape collects what is true at the moment of a scrape.
+type scrape struct {
 	version string
 
 	mu        sync.Mutex
@@ -164,11 +164,11 @@ type gauges struct {
 	load, agents, tasks, reasons, locks, incident, uptime, faults, measure, watch, build *prometheus.Desc
 }
 
-func newGauges(version string) *gauges {
+func newScrape(version string) *scrape {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
 	}
-	return &gauges{version: version,
+	return &scrape{version: version,
 		load:     desc("load_ratio", "Used share of a dimension of the machine; absent while it cannot be read.", "dimension"),
 		agents:   desc("agents", "Agents by state.", "protocol", "state"),
 		tasks:    desc("tasks", "Tasks that are open or ended lately, by state.", "protocol", "state"),
@@ -184,14 +184,14 @@ func newGauges(version string) *gauges {
 }
 
 // Describe lists every metric that Collect can give.
-func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
+func (g *scrape) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{g.load, g.agents, g.tasks, g.reasons, g.locks, g.incident, g.uptime, g.faults, g.measure, g.watch, g.build} {
 		ch <- d
 	}
 }
 
 // Collect reads the gauges.
-func (g *gauges) Collect(ch chan<- prometheus.Metric) {
+func (g *scrape) Collect(ch chan<- prometheus.Metric) {
 	put := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
@@ -220,7 +220,7 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 // put adds one value to the scrape.
 type put func(d *prometheus.Desc, v float64, labels ...string)
 
-func (g *gauges) putLoad(put put, p *State) {
+func (g *scrape) putLoad(put put, p *State) {
 	for _, dimension := range capacity.Dimensions() {
 		if v, known := p.View.Load.Share(dimension).Value(); known {
 			put(g.load, v, dimension)
@@ -230,7 +230,7 @@ func (g *gauges) putLoad(put put, p *State) {
 
 // putStates counts by the Report, so that the metrics agree with the status page. Every state of a spoken protocol is
 // present, also at 0: an alert rule must not see a series appear and vanish.
-func (g *gauges) putStates(put put, p *State) {
+func (g *scrape) putStates(put put, p *State) {
 	r, counts, reasons := p.Report(), map[[3]string]int{}, map[[3]string]int{}
 	for _, a := range r.Agents {
 		counts[[3]string{"agent", a.Protocol, string(a.State)}]++
@@ -268,7 +268,7 @@ func protocolsIn(p *State) []string {
 	return slices.Compact(names)
 }
 
-func (g *gauges) putIncidents(put put, heads map[string]rules.Head) {
+func (g *scrape) putIncidents(put put, heads map[string]rules.Head) {
 	counts := map[[2]string]int{}
 	for _, h := range heads {
 		counts[[2]string{string(h.Severity), string(h.State)}]++
@@ -280,7 +280,7 @@ func (g *gauges) putIncidents(put put, heads map[string]rules.Head) {
 	}
 }
 
-func (g *gauges) putUptime(put put, p *State) {
+func (g *scrape) putUptime(put put, p *State) {
 	covered, observed := map[string]time.Duration{}, map[string]time.Duration{}
 	for subject, a := range p.Plan.Memory.Agents.All() {
 		covered[subject.Protocol] += a.Covered
@@ -294,7 +294,7 @@ func (g *gauges) putUptime(put put, p *State) {
 }
 
 // putMeasures leaves out measures of single agents: their names come from files.
-func (g *gauges) putMeasures(put put, p *State) {
+func (g *scrape) putMeasures(put put, p *State) {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
 		for _, m := range s.Measures {
@@ -305,7 +305,7 @@ func (g *gauges) putMeasures(put put, p *State) {
 	}
 }
 
-func (g *gauges) putFaults(put put, p *State) {
+func (g *scrape) putFaults(put put, p *State) {
 	counts := map[string]int{"all": 0}
 	for i := range p.View.Snapshots {
 		counts[p.View.Snapshots[i].Protocol] += len(p.View.Snapshots[i].Faults)

@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -11,7 +12,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // Folder identifies the folder that the path of a project leads to.
@@ -173,15 +177,128 @@ func (o *Orders) drop(file string) {
 	o.pauses = slices.DeleteFunc(o.pauses, func(p Pause) bool { return p.file == file })
 }
 
-// follow updates an order with the path or identity of its folder that the order does not know yet.
-func (o *Orders) follow(p Pause, f Folder) error {
-	moved := p.folder.is(f) && p.pathSum() != pathSum(f.Path)
-	found := p.folder.Inode == 0 && f.Inode != 0
-	if p.problem != nil || !moved && !found {
-		return nil
+// follow updates the orders about a project whose folder was found: the order of a folder that was moved gets the new path,
+// one that was given before the folder existed gets its identity.
+func (o *Orders) follow(d *projectState, all projects) error {
+	var errs []error
+	for _, p := range o.aboutProject(d, all) {
+		moved := p.folder.is(d.folder) && p.pathSum() != pathSum(d.folder.Path)
+		found := p.folder.Inode == 0 && d.folder.Inode != 0
+		if p.problem != nil || !moved && !found {
+			continue
+		}
+		_, err := o.pause(p, d.folder)
+		if err == nil {
+			err = o.resume(p)
+		}
+		errs = append(errs, err)
 	}
-	if _, err := o.pause(p, f); err != nil {
+	return errors.Join(errs...)
+}
+
+// aboutProject lists the orders about a project.
+func (o *Orders) aboutProject(d *projectState, all projects) []Pause {
+	var others []Folder
+	for _, other := range all {
+		if other != d && len(o.pauses) > 0 {
+			others = append(others, other.folder)
+		}
+	}
+	return o.about(d.place(), d.project.Path, others)
+}
+
+// pausedWhy is why an order restricts a project to observation; "": no order exists.
+func (o *Orders) pausedWhy(d *projectState, all projects) string {
+	why := pausedBy(o.aboutProject(d, all))
+	if why == "" && len(o.pauses) > 0 && d.unidentified != nil {
+		return "there are paused projects, and it is not known which folder this one is: " + d.unidentified.Error()
+	}
+	return why
+}
+
+func pausedBy(orders []Pause) string {
+	if len(orders) == 0 {
+		return ""
+	}
+	return cmp.Or(orders[0].Why, "paused by you")
+}
+
+// fault shows an unusable order file as a fault of its project.
+func (o *Orders) fault(d *projectState, all projects, since time.Time) *protocol.Fault {
+	for _, p := range o.aboutProject(d, all) {
+		if p.problem != nil {
+			return &protocol.Fault{Path: path.Join(ordersFolder, p.file), Problem: fmt.Sprintf("the order to pause this project cannot be read, and stays in force: %v", p.problem),
+				Hint: "to act here again: steward resume " + d.project.Name, Since: since}
+		}
+	}
+	return nil
+}
+
+// pauseProject records the order to pause a project. It is on disk before the orders that it replaces are removed.
+func (o *Orders) pauseProject(d *projectState, all projects, why string, deps *Deps, now time.Time) error {
+	p, err := o.pause(Pause{Project: d.project.Name, Why: why, At: now.UTC()}, d.place())
+	if err != nil {
 		return err
 	}
-	return o.resume(p)
+	return o.resumeProject(d, all, p.file, deps)
+}
+
+// resumeProject removes the orders that keep a project paused, except the one in the given file.
+func (o *Orders) resumeProject(d *projectState, all projects, except string, deps *Deps) error {
+	if d.unidentified != nil && except == "" && len(o.pauses) > 0 {
+		return fmt.Errorf("it is not known which folder %s is: %w", d.project.Path, d.unidentified)
+	}
+	for _, p := range o.aboutProject(d, all) {
+		if p.file == except {
+			continue
+		}
+		if err := o.resume(p); err != nil {
+			return err
+		}
+		over := orderAlert(p)
+		over.Resolve, over.Detail = true, "another order took its place"
+		_ = deps.Tell(over)
+	}
+	return nil
+}
+
+// Paused returns, for a command that only observes, why each project is paused.
+func (o *Orders) Paused(folders map[string]Folder) map[string]string {
+	paused := map[string]string{}
+	for name, f := range folders {
+		var others []Folder
+		for other, g := range folders {
+			if other != name {
+				others = append(others, g)
+			}
+		}
+		if why := pausedBy(o.about(f, f.Path, others)); why != "" {
+			paused[name] = why
+		}
+	}
+	return paused
+}
+
+// tell raises incidents for order files that cannot be used, and resolves those that can be used again.
+func (o *Orders) tell(tell func(rules.Alert) error) {
+	for _, p := range o.pauses {
+		alert := orderAlert(p)
+		if p.problem == nil {
+			alert.Resolve, alert.Detail = true, "it can be read again"
+		}
+		_ = tell(alert)
+	}
+}
+
+// orderAlert is the incident about an unusable order file.
+func orderAlert(p Pause) rules.Alert {
+	a := rules.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: decide.CareOptions(),
+		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "orders"},
+		Summary: "an order to pause a project cannot be read, and stays in force"}
+	a.Key = decide.KeyOf(a)
+	if p.problem != nil {
+		a.Detail = fmt.Sprintf("%s in the state folder: %v. Its project is only observed until: steward resume PROJECT", path.Join(ordersFolder, p.file), p.problem)
+		a.Occurrence = p.problem.Error()
+	}
+	return a
 }

@@ -1,8 +1,7 @@
 package supervisor
 
 import (
-	"fmt"
-	"maps"
+	"cmp"
 	"slices"
 	"time"
 
@@ -15,149 +14,117 @@ import (
 // stopped (not exited) process is noticed.
 const crossCheck = 15 * time.Second
 
-// followAgents watches the processes of a project's agents, and checks each of them again now and then: the exit watch
-// is fast, the check is reliable.
-func (s *loop) followAgents(d *projectState) {
-	now := s.now()
-	since := now.Sub(d.checked)
-	if d.trusts = !d.hasWork() && since >= 0 && since < crossCheck-s.cfg.LookEvery/2; !d.trusts {
-		d.checked = now
-	}
-	wanted, claims := map[protocol.Identity]heartbeat.ProcessState{}, map[int]protocol.Identity{}
-	want := func(id protocol.Identity) {
-		if _, asked := wanted[id]; !asked { // one worker may have many tasks
-			wanted[id] = s.lookAfter(d, id)
+// processWatch are the watched processes of one project.
+type processWatch struct {
+	states  map[protocol.Identity]heartbeat.ProcessState
+	named   map[int]protocol.Identity // the process behind a pid that only a file names; the bare pid if there is none
+	checked time.Time                 // when all processes were last checked
+}
+
+// follow watches the processes of a project's agents, of their work and of those that hold locks granted by steward. It
+// checks each of them again now and then: the exit watch is fast, the check is reliable. trust: a process that lived at the
+// last check counts as alive until its exit is reported.
+func (w *processWatch) follow(deps *Deps, snapshots []protocol.Snapshot, memory *decide.Memory, trust bool) {
+	old := *w
+	w.states, w.named = map[protocol.Identity]heartbeat.ProcessState{}, map[int]protocol.Identity{}
+	want := func(ids ...protocol.Identity) {
+		for _, id := range ids {
+			if _, asked := w.states[id]; !asked { // one worker may have many tasks
+				w.states[id] = old.check(deps, id, trust)
+			}
 		}
 	}
-	for i := range d.snapshots {
-		snap := &d.snapshots[i]
+	for i := range snapshots {
+		snap := &snapshots[i]
 		for j := range snap.Agents {
 			a := &snap.Agents[j]
-			for _, id := range decide.Beside(a) {
-				want(id)
-			}
-			id := heartbeat.Watch(*a, s.memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)))
+			want(decide.Beside(a)...)
+			id := heartbeat.Watch(*a, memory.Agents.Of(snap.Subject(protocol.KindAgent, a.Name)))
 			if id.PID == 0 {
 				continue
 			}
 			if !id.Proves() {
 				pid := id.PID
-				id = s.claimed(d, pid)
-				claims[pid] = id
+				id = old.process(deps, pid)
+				w.named[pid] = id
 			}
 			want(id)
 		}
 		for j := range snap.Tasks {
-			for _, id := range snap.Tasks[j].Workers {
-				want(id)
+			want(snap.Tasks[j].Workers...)
+		}
+		for j := range snap.Locks {
+			if l := &snap.Locks[j]; !l.Kernel && l.Process.Proves() { // kernel locks are only shown
+				want(l.Process)
 			}
 		}
 	}
-	s.followLocks(d, wanted)
-	if !maps.Equal(d.processes, wanted) || !maps.Equal(d.claims, claims) {
-		s.processes = nil
-	}
-	d.processes, d.claims = wanted, claims
 }
 
-// claimed finds the process behind a pid that only a file names. It is looked up once.
-func (s *loop) claimed(d *projectState, pid int) protocol.Identity {
-	if id, known := d.claims[pid]; known {
+// process finds the process behind a pid that only a file names. It is looked up once.
+func (w *processWatch) process(deps *Deps, pid int) protocol.Identity {
+	if id, known := w.named[pid]; known {
 		return id
 	}
-	if id, ok := s.deps.Inspect(pid); ok && id.PID == pid && id.Proves() {
+	if id, ok := deps.Inspect(pid); ok && id.PID == pid && id.Proves() {
 		return id
 	}
 	return protocol.Identity{PID: pid}
 }
 
-func (s *loop) lookAfter(d *projectState, id protocol.Identity) heartbeat.ProcessState {
-	old, known := d.processes[id]
+// check returns the state of a process, and begins to watch one that is new.
+func (w *processWatch) check(deps *Deps, id protocol.Identity, trust bool) heartbeat.ProcessState {
+	old, known := w.states[id]
 	if !id.Proves() || old == heartbeat.ProcessGone {
 		return heartbeat.ProcessGone
 	}
-	if d.trusts && old == heartbeat.ProcessAlive {
+	if trust && old == heartbeat.ProcessAlive {
 		return old
 	}
-	if state := s.deps.Check(id); known || state == heartbeat.ProcessGone {
+	if state := deps.Check(id); known || state == heartbeat.ProcessGone {
 		return state
 	}
-	s.deps.Follow(id)
-	return s.deps.Check(id) // it may have exited before the watch began
+	deps.Follow(id)
+	return deps.Check(id) // it may have exited before the watch began
 }
 
-// speaksOf reports whether the process belongs to a protocol that proves presence itself. Only another scan can tell
+// list gives the watched processes for a decision.
+func (w *processWatch) list() (list []decide.Process) {
+	for id, state := range w.states {
+		_, named := w.named[id.PID]
+		list = append(list, decide.Process{Identity: id, State: state, Claimed: named})
+	}
+	return list
+}
+
+func compareProcesses(a, b decide.Process) int {
+	return cmp.Or(compareIdentities(a.Identity, b.Identity), cmp.Compare(a.State, b.State))
+}
+
+// provesPresence reports whether the process belongs to a protocol that proves presence itself. Only another scan can tell
 // what its exit means.
-func speaksOf(d *projectState, id protocol.Identity) bool {
-	for i := range d.snapshots {
-		for _, a := range d.snapshots[i].Agents {
-			if a.Process == id && a.Presence != protocol.PresenceUnproved {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// exited records that a watched process has exited.
-func (s *loop) exited(id protocol.Identity) {
-	known := false
-	for _, d := range s.projects {
-		if _, ok := d.processes[id]; ok {
-			d.processes[id], s.processes = heartbeat.ProcessGone, nil
-			known = true
-			d.full = d.full || speaksOf(d, id)
-		}
-	}
-	if known {
-		s.decide()
-	}
-}
-
-// followLocks watches the processes that hold locks granted by steward, so that their exit releases the lock at once.
-// Kernel locks are only shown.
-func (s *loop) followLocks(d *projectState, wanted map[protocol.Identity]heartbeat.ProcessState) {
-	for i := range d.snapshots {
-		for _, l := range d.snapshots[i].Locks {
-			if l.Kernel || !l.Process.Proves() {
-				continue
-			}
-			if _, known := wanted[l.Process]; !known {
-				wanted[l.Process] = s.lookAfter(d, l.Process)
-			}
-		}
-	}
-}
-
-// toEnd lists the processes of the plan that are still to be ended, once per hang. An end is remembered until the agent is
-// judged again or forgotten; a decision without its project says nothing about it. A steward that starts in between orders
-// the end again, and finds the ended processes gone.
-func (s *loop) toEnd(plan decide.Plan) []decide.End {
-	for subject, since := range s.ended {
-		v, judged := plan.Agents.Find(subject)
-		_, known := plan.Memory.Agents.Find(subject)
-		if judged && (v.State != protocol.AgentHung || !v.Since.Equal(since)) || !known {
-			delete(s.ended, subject)
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(plan.Ends), func(e decide.End) bool {
-		_, done := s.ended[e.Subject]
-		return done
+func provesPresence(snapshots []protocol.Snapshot, id protocol.Identity) bool {
+	return slices.ContainsFunc(snapshots, func(s protocol.Snapshot) bool {
+		return slices.ContainsFunc(s.Agents, func(a protocol.Agent) bool { return a.Process == id && a.Presence != protocol.PresenceUnproved })
 	})
 }
 
-// endHung has the hung processes ended, and notes each end first. The memory is on disk by then.
-func (s *loop) endHung(list []decide.End) {
-	for _, e := range list {
-		if s.ended == nil {
-			s.ended = map[protocol.Subject]time.Time{}
-		}
-		s.ended[e.Subject] = e.Since
-		for _, id := range e.Roots {
-			s.deps.Note(Entry{At: s.now(), Kind: "change", Subject: e.Subject, Verb: "end", State: string(protocol.AgentHung), Reason: string(protocol.ReasonSilent),
-				Text: fmt.Sprintf("process %d and all below it are ended: %s", id.PID, e.Why)})
-			s.log.Warn("ending a hung agent", "subject", e.Subject.String(), "pid", id.PID, "why", e.Why)
-			s.deps.Stop(id, e.Why)
+// endings are the hung agents whose processes steward ended, with the start of the hang.
+type endings map[protocol.Subject]time.Time
+
+// remaining lists the processes of a plan that are still to be ended, once per hang. An end is remembered until the agent is
+// judged again or forgotten; a decision without its project says nothing about it. A steward that starts in between orders
+// the end again, and finds the ended processes gone.
+func (e endings) remaining(plan decide.Plan) []decide.End {
+	for subject, since := range e {
+		v, judged := plan.Agents.Find(subject)
+		_, known := plan.Memory.Agents.Find(subject)
+		if judged && (v.State != protocol.AgentHung || !v.Since.Equal(since)) || !known {
+			delete(e, subject)
 		}
 	}
+	return slices.DeleteFunc(slices.Clone(plan.Ends), func(end decide.End) bool {
+		_, done := e[end.Subject]
+		return done
+	})
 }

@@ -62,41 +62,20 @@ func (d ProjectStatus) mode(sp Spoken) string {
 	return "observe"
 }
 
-// show publishes the state of this moment.
-func (s *loop) show(view decide.View) {
-	p := &State{Started: s.started, Looks: s.scans, View: view, Plan: s.plan, Config: s.cfg, Done: s.recent,
-		Projects: make([]ProjectStatus, 0, len(s.projects))}
-	for _, name := range s.names() {
-		d := s.projects[name]
-		desk := ProjectStatus{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.scannedAt, Problem: d.problem, Paused: s.pausedWhy(d)}
-		for _, t := range d.failures(view.Now, s.cfg.LookEvery) {
-			desk.Failing = append(desk.Failing, t.Fault)
-		}
-		if f := orderFault(s.ordersAbout(d), name, s.started); f != nil {
-			desk.Failing = append(desk.Failing, *f)
-		}
-		if s.saver.fault != nil {
-			desk.Failing = append(desk.Failing, *s.saver.fault)
-		}
-		p.Projects = append(p.Projects, desk)
-	}
-	s.state.Store(p)
-}
-
 // Tries reports whether the project has a protocol that could not be opened; its fault says why.
 func (p *State) Tries(project string) bool {
 	return slices.ContainsFunc(p.View.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
 }
 
 // document returns the capacity.json of a project.
-func (s *loop) document(project string) []byte {
+func document(project string, plan *decide.Plan, load capacity.Load, cfg decide.Config) []byte {
 	running := 0
-	for _, v := range s.plan.Tasks.All() {
+	for _, v := range plan.Tasks.All() {
 		if v.State == protocol.TaskRunning {
 			running++
 		}
 	}
-	return capacity.Document(s.load.Fresh(s.now()).Of(project), s.cfg.Capacity, running)
+	return capacity.Document(load.Of(project), cfg.Capacity, running)
 }
 
 // Report is the status document of GET /v1/status.

@@ -12,10 +12,6 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// stuckAfter is how long an order may take before the project is reported as not answering. Other projects are not
-// affected.
-const stuckAfter = 30 * time.Second
-
 // order is one unit of work for a scanner: it applies the changes and commands, then scans.
 type order struct {
 	changes  []protocol.Change
@@ -27,6 +23,12 @@ type order struct {
 	keep     map[string]map[string]time.Duration // by protocol: agents whose heartbeat steward writes, with their uptime
 	project  *Project                            // set when settings changed: reopen all adapters
 	release  bool                                // the changes are releases of a stop; no scan follows
+}
+
+// command is a change that a person asked for, and the channel for its outcome.
+type command struct {
+	change protocol.Change
+	reply  chan error
 }
 
 // report is a scanner's answer to one order.
@@ -322,6 +324,16 @@ func (l *scanner) publish(doc []byte, r *report) {
 	for _, name := range l.names() {
 		if s := l.protocols[name]; s.Publish != nil && s.acts() {
 			_ = s.Publish(doc) // a failure shows as a fault at the next scan
+		}
+	}
+}
+
+// keep writes the heartbeats of agents.
+func (l *scanner) keep(agents map[string]map[string]time.Duration, r *report) {
+	defer l.guard("keep heartbeats", r)
+	for _, name := range l.names() {
+		if s := l.protocols[name]; s.Keep != nil && s.acts() && len(agents[name]) > 0 {
+			_ = s.Keep(agents[name], l.now()) // a failure shows as silence, and is retried at the next scan
 		}
 	}
 }

@@ -6,137 +6,80 @@ import (
 	"github.com/livhana/steward/capacity"
 )
 
-// sampleDue is when the gauges are read next. While readings decide nothing, the sample waits for a full scan that is
-// due soon after, as long as the last sample is still valid.
-func (s *loop) sampleDue() time.Time {
-	every := s.sampleEvery()
-	at := s.sampled.Add(every)
-	if s.watches {
-		return at
-	}
-	wait := at.Add(every / 2)
-	for _, d := range s.projects {
-		last := d.fullScanAt
-		if d.busy { // its scan ends before that; putting the timer off would wake the process anyway
-			last = d.since
-		}
-		if turn := last.Add(s.scanInterval(d)); !turn.Before(at) && turn.Before(wait) {
-			wait = turn
-		}
-	}
-	if wait.Equal(at.Add(every / 2)) {
-		return at
-	}
-	if latest := s.sampled.Add(capacity.MaxAge - sampleMargin); latest.Before(wait) {
-		wait = latest
-	}
-	if wait.Before(at) {
-		return at
-	}
-	return wait
+// schedule says when the gauges are read and when projects are scanned by time. The projects share one round of full scans,
+// so that a quiet machine is woken once for all of them, and one decision serves the whole round. Projects whose folders
+// cannot be watched have a faster round of their own.
+type schedule struct {
+	sampled   time.Time // the last sample
+	round     time.Time // the next round of projects whose folders are watched
+	unwatched time.Time // the next round of the others
+	decideBy  time.Time // deadline for the decision on a round that is under way; zero: none is pending
+}
+
+// intervals are how often things are due. quiet: readings decide nothing.
+type intervals struct {
+	sample, round, unwatched time.Duration
+	quiet                    bool
+}
+
+// begin sets the first rounds after all projects are scanned now.
+func (s *schedule) begin(now time.Time, every intervals) {
+	s.round, s.unwatched = now.Add(every.round), now.Add(every.unwatched)
 }
 
 // sampleMargin is how long before it expires a reading is replaced.
 const sampleMargin = 50 * time.Millisecond
 
-// scanInterval is the interval of full scans. A project whose folders cannot be watched is scanned often enough for its
-// requests to be judged in time.
-func (s *loop) scanInterval(d *projectState) time.Duration {
-	if d.unwatched != nil {
-		return s.cfg.LookUnwatched()
+// sampleDue is when the gauges are read next. A sample that decides nothing waits for the round that follows soon, as long
+// as the last reading is valid.
+func (s *schedule) sampleDue(every intervals) time.Time {
+	at := s.sampled.Add(every.sample)
+	if !every.quiet || s.round.Before(at) || !s.round.Before(at.Add(every.sample/2)) {
+		return at
 	}
-	return s.cfg.LookEvery
+	if latest := s.sampled.Add(capacity.MaxAge - sampleMargin); latest.Before(s.round) {
+		return latest
+	}
+	return s.round
 }
 
-// nextFullScan is when the next full scan is due.
-func (s *loop) nextFullScan(d *projectState) time.Time { return d.fullScanAt.Add(s.scanInterval(d)) }
+// due is what time has brought.
+type due struct{ sample, round, unwatched bool }
 
-// unwatchedSlack is slack for the projects whose folders are not watched. They have a schedule of their own, so that
-// they do not speed up the others.
-func (s *loop) unwatchedSlack(now time.Time) time.Duration {
-	for _, d := range s.projects {
-		if d.unwatched != nil && !d.busy && !now.Before(s.nextFullScan(d)) {
-			return s.cfg.LookUnwatched() / 2
+// advance returns what is due, and sets the rounds that begin now to their next time. A sample and a round that are due
+// within half an interval of each other come together.
+func (s *schedule) advance(now time.Time, every intervals) due {
+	sample := s.sampleDue(every)
+	d := due{sample: !now.Before(sample), round: !now.Before(s.round), unwatched: !now.Before(s.unwatched)}
+	if d.sample || d.round {
+		soon := now.Add(min(every.sample, every.round) / 2)
+		d.sample, d.round = d.sample || !soon.Before(s.sampled.Add(every.sample)), d.round || !soon.Before(s.round)
+	}
+	if d.round {
+		s.round = now.Add(every.round)
+	}
+	if d.unwatched {
+		s.unwatched = now.Add(every.unwatched)
+	}
+	return d
+}
+
+// roundLasts is how long the decision on a scan of a round waits for the other scans of the round.
+const roundLasts = 50 * time.Millisecond
+
+// scanGap is the least time between two scans of a project without a hint.
+const scanGap = 25 * time.Millisecond
+
+// wish is when a project must be scanned apart from hints and rounds: when its adapter asks for it, or when the plan does,
+// because an agent's silence will have lasted too long. Zero: never.
+func (d *projectState) wish(planned, now time.Time) (at time.Time) {
+	for _, t := range [...]time.Time{planned, d.again} {
+		if !t.IsZero() && (at.IsZero() || t.Sub(now) < at.Sub(now)) {
+			at = t
 		}
 	}
-	return 0
-}
-
-// slack is how early a sample and a full scan may come, so that a quiet machine wakes once instead of once for each. A
-// sample and a scan that fall due within half an interval of each other go together. A full scan takes along the other
-// projects that would follow within half an interval; from then on they share one schedule. Otherwise each project
-// would cause two decisions, because the decision after a scan has to find that nothing is left to do.
-func (s *loop) slack(now time.Time) (sample, look time.Duration) {
-	half := min(s.sampleEvery(), s.cfg.LookEvery) / 2
-	if !now.Before(s.sampled.Add(s.sampleEvery())) {
-		sample = half
+	if earliest := d.scannedAt.Add(scanGap); !at.IsZero() && at.Sub(now) < earliest.Sub(now) {
+		at = earliest
 	}
-	for _, d := range s.projects {
-		if d.unwatched != nil || d.busy {
-			continue
-		}
-		switch turn := s.nextFullScan(d); {
-		case !now.Before(turn):
-			return half, s.cfg.LookEvery / 2
-		case sample > 0 && !now.Before(turn.Add(-half)): // scan it with the sample, and the others with it
-			look = s.cfg.LookEvery / 2
-		}
-	}
-	return sample, max(sample, look)
-}
-
-// scheduleScan marks a project for a scan when one is due. An adapter's own wish (a torn file, a known moment) needs no
-// hint.
-func (s *loop) scheduleScan(d *projectState, now time.Time, slack time.Duration) {
-	due, turn := s.nextScan(d, now), s.nextFullScan(d)
-	inTurn := due.Equal(turn) && !now.Before(turn.Add(-slack)) // a wish is exact and never early
-	if d.busy || !inTurn && now.Before(due) {
-		return
-	}
-	d.hintScan = !inTurn && d.hintScans < mostHintScans && !d.again.IsZero() && !now.Before(d.again) && now.Before(turn)
-	d.full, d.byClock = d.full || !d.hintScan, inTurn
-}
-
-// turnLasts is how long the decision on a scheduled scan waits for the other scans of the same turn.
-const turnLasts = 50 * time.Millisecond
-
-// waitsForOthers reports whether the decision can wait for other scans of the same turn. It is made with the last of
-// them, or after turnLasts.
-func (s *loop) waitsForOthers(now time.Time) bool {
-	for _, d := range s.projects {
-		if d.busy && d.inTurn {
-			if s.decideBy.IsZero() {
-				s.decideBy = now.Add(turnLasts)
-			}
-			return true
-		}
-	}
-	return false
-}
-
-// decisionDue reports whether a decision is due by time.
-func (s *loop) decisionDue(now time.Time) bool {
-	return !s.plan.Wake.IsZero() && !now.Before(s.plan.Wake) || !s.decideBy.IsZero() && !now.Before(s.decideBy)
-}
-
-// alarms is the kernel's pressure alarm. It is ignored while readings decide nothing.
-func (s *loop) alarms() <-chan struct{} {
-	if !s.watches {
-		return nil
-	}
-	return s.deps.Alarms
-}
-
-// sampleForWork takes a sample when a scan has found work or a process while readings decided nothing.
-func (s *loop) sampleForWork(now time.Time) {
-	if s.watches || now.Sub(s.sampled) < s.cfg.Capacity.SampleEvery {
-		return
-	}
-	s.watches = hasRecorded(s.scanned())
-	for _, d := range s.projects {
-		s.watches = s.watches || d.hasWork()
-	}
-	if s.watches {
-		s.sample()
-	}
+	return at
 }

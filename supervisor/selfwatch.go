@@ -7,111 +7,76 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// ownTrouble records recent signs that steward itself is impaired: late scans and files that could not be read.
-type ownTrouble struct {
-	looked time.Time        // the last full scan of any project
-	late   time.Time        // the last late scan
-	unread time.Time        // the last time files could not be read
-	failed map[unread]spell // unreadable files and panics
+// doubts are the recent signs that steward itself is impaired. See docs/decisions.md, "steward doubts itself first".
+type doubts struct {
+	scanned time.Time // the last full scan of any project
+	late    time.Time // the last late scan
+	unread  time.Time // the last scan that could not read several files
 }
 
-// unread identifies a file that cannot be used or, without protocol and path, a project whose scanner panicked.
-type unread struct{ project, protocol, path string }
-
-// spell is a trouble from its first occurrence until it has been absent for failedMost.
-type spell struct {
-	since, last time.Time
-	on          bool // at the last scan
-}
-
-// Several files that become unreadable in one scan, or a panic of the scanner, point to steward's own trouble. After
-// failedMost the faults themselves have been reported.
-const (
-	failTogether = 2
-	failedMost   = 5 * time.Minute
-)
-
-// selfWatch records how well a scan went. It is called before the report is stored in the project's state.
-func (s *loop) selfWatch(d *projectState, r *report, now time.Time) {
-	o := &s.own
-	if r.full {
-		gap := now.Sub(o.looked)
-		woken := s.resumed || now.Before(s.memory.ResumeUntil) // the resume grace covers this
-		if !o.looked.IsZero() && gap > 2*s.cfg.LookEvery && !woken {
-			o.late = now
-		}
-		o.looked = now
-	}
-	o.compare(d, r, now)
-	for _, f := range o.failed {
-		if lasted := now.Sub(f.since); f.on && lasted >= 0 && lasted < failedMost {
-			o.unread = now
-		}
-	}
-}
-
-// compare finds files of a project that became unreadable together, and files that can be read again.
-func (o *ownTrouble) compare(d *projectState, r *report, now time.Time) {
-	project := d.project.Name
-	before, after := faultsOf(project, d.snapshots), faultsOf(project, r.snapshots)
-	var fresh []unread
-	for key := range after {
-		if _, known := o.failed[key]; !known && !before[key] {
-			fresh = append(fresh, key)
-		}
-	}
-	if len(fresh) < failTogether || d.scannedAt.IsZero() {
-		fresh = nil
-	}
-	broken := unread{project: project}
-	if _, known := o.failed[broken]; !known && r.problem != nil {
-		fresh = append(fresh, broken)
-	}
-	if len(fresh) > 0 && o.failed == nil {
-		o.failed = map[unread]spell{}
-	}
-	for _, key := range fresh {
-		o.failed[key] = spell{since: now}
-	}
-	for key, f := range o.failed {
-		if key.project != project {
-			continue
-		}
-		if f.on = after[key] || key == broken && r.problem != nil; f.on {
-			f.last = now
-		}
-		if o.failed[key] = f; !f.on && now.Sub(f.last).Abs() >= failedMost {
-			delete(o.failed, key)
-		}
-	}
-}
-
-// forget drops the records of a removed project.
-func (o *ownTrouble) forget(project string) {
-	maps.DeleteFunc(o.failed, func(key unread, _ spell) bool { return key.project == project })
-}
-
-// faultsOf returns the unusable paths of a project, nil if there are none.
-func faultsOf(project string, snapshots []protocol.Snapshot) map[unread]bool {
-	var all map[unread]bool
-	for i := range snapshots {
-		for _, f := range snapshots[i].Faults {
-			if all == nil {
-				all = map[unread]bool{}
-			}
-			all[unread{project, snapshots[i].Protocol, f.Path}] = true
-		}
-	}
-	return all
-}
-
-// doubt counts the recent signs against steward's own observations: 0, 1 or 2.
-func (s *loop) doubt(now time.Time) int {
-	n := 0
-	for _, at := range [...]time.Time{s.own.late, s.own.unread} {
-		if since := now.Sub(at); !at.IsZero() && since >= 0 && since < s.cfg.Heartbeat.ResumeGrace {
+// count is the number of signs that are not older than the grace after a sleep: 0, 1 or 2.
+func (o *doubts) count(now time.Time, grace time.Duration) (n int) {
+	for _, at := range [...]time.Time{o.late, o.unread} {
+		if since := now.Sub(at); !at.IsZero() && since >= 0 && since < grace {
 			n++
 		}
 	}
 	return n
+}
+
+// fullScan records a full scan. It is late after more than two intervals, unless the machine slept.
+func (o *doubts) fullScan(now time.Time, every time.Duration, slept bool) {
+	if !o.scanned.IsZero() && now.Sub(o.scanned) > 2*every && !slept {
+		o.late = now
+	}
+	o.scanned = now
+}
+
+// filePath is a file that cannot be used; without protocol and path, all that a scanner which panicked could not read.
+type filePath struct{ protocol, path string }
+
+// unreadable are the files of a project that became unusable together.
+type unreadable struct {
+	files       map[filePath]bool
+	since, last time.Time
+}
+
+// Several files that become unusable in one scan, or a panic of the scanner, point to steward's own trouble. After
+// unreadMost the faults themselves have been reported.
+const (
+	unreadTogether = 2
+	unreadMost     = 5 * time.Minute
+)
+
+// compare takes the faults of two scans, and reports whether the later one points to steward's own trouble.
+func (u *unreadable) compare(before, after map[filePath]bool, now time.Time) bool {
+	fresh := maps.Clone(after)
+	maps.DeleteFunc(fresh, func(f filePath, _ bool) bool { return before[f] })
+	maps.DeleteFunc(u.files, func(f filePath, _ bool) bool { return !after[f] })
+	if len(fresh) >= unreadTogether || fresh[filePath{}] {
+		if now.Sub(u.last).Abs() >= unreadMost { // files that come and go are one trouble
+			u.since, u.files = now, map[filePath]bool{}
+		}
+		maps.Copy(u.files, fresh)
+	}
+	if len(u.files) == 0 {
+		return false
+	}
+	u.last = now
+	lasted := now.Sub(u.since)
+	return lasted >= 0 && lasted < unreadMost
+}
+
+// faultsOf returns the files that a scan could not use. panicked: it was cut short.
+func faultsOf(snapshots []protocol.Snapshot, panicked bool) map[filePath]bool {
+	all := map[filePath]bool{}
+	if panicked {
+		all[filePath{}] = true
+	}
+	for i := range snapshots {
+		for _, f := range snapshots[i].Faults {
+			all[filePath{snapshots[i].Protocol, f.Path}] = true
+		}
+	}
+	return all
 }

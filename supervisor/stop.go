@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // releaseTime limits how long steward releases tasks when it stops. It is less than what the service managers allow:
@@ -18,135 +19,68 @@ const releaseTime = 12 * time.Second
 // releaseChunk is the number of releases in one order. At most that many are under way when the time is over.
 const releaseChunk = 200
 
+// scannerGrace is how long the scanners may take to return at the end.
+const scannerGrace = time.Second
+
 // ErrStayHeld: steward stopped and could not release every hold.
 var ErrStayHeld = errors.New("tasks stay held")
 
 // removals are the projects that left the loop (at a stop, or from the configuration) and still release their holds.
 type removals struct {
 	projects []*projectState
-	// failed are the releases that failed for good.
-	failed []protocol.Change
+	failed   []protocol.Change // the releases that failed for good, since the stop began
 	// deadline is for the releases of a stop; zero while steward runs. givenUp: it has passed, and only orders under way are
 	// awaited.
-	deadline time.Time
-	givenUp  bool
-	// handsOver: another steward follows, so the holds are renewed instead.
-	handsOver bool
-	// notHeld is called with each release before it is ordered.
-	notHeld func(protocol.Change)
+	deadline  time.Time
+	givenUp   bool
+	handsOver bool // another steward follows, so the holds are renewed instead
 }
 
 // removal is the work left to do for a removed project.
 type removal struct {
-	listed    bool              // due is complete
-	due       []protocol.Change // still to be ordered
-	ordered   []protocol.Change // in the order under way
-	abandoned []protocol.Change // failed for good
+	listed  bool              // due is complete
+	due     []protocol.Change // still to be ordered
+	ordered []protocol.Change // in the order under way
+	failed  []protocol.Change // for good
+	over    bool              // reports of its scanner are ignored
 }
 
-// beginStop starts to release all holds, so that no task waits for a steward that is gone (fail open). When another
-// steward follows at once, the leases are renewed instead: they expire if it does not come.
-func (s *loop) beginStop() {
-	now := s.now()
-	s.removed.deadline, s.removed.handsOver, s.removed.failed = now.Add(releaseTime), s.deps.HandOver(), nil
-	for _, name := range s.names() {
-		d := s.projects[name]
-		s.remove(d)
-		if d.stuck(now) { // its disk has not answered for long, so do not wait for it
-			s.removed.giveUpOn(d, now, s.cfg.Tasks.Lease)
-		}
-	}
+// stopping reports whether steward stops, and done whether the stop is complete.
+func (r *removals) stopping() bool { return !r.deadline.IsZero() }
+func (r *removals) done() bool     { return r.stopping() && len(r.projects) == 0 }
+
+// begin starts a stop. When another steward follows at once, the leases are renewed instead: they expire if it does not
+// come.
+func (r *removals) begin(handsOver bool, now time.Time) {
+	r.deadline, r.handsOver, r.failed = now.Add(releaseTime), handsOver, nil
 }
 
-// done reports whether the stop is complete.
-func (s *loop) done() bool { return !s.removed.deadline.IsZero() && len(s.removed.projects) == 0 }
-
-// giveUp ends the releases at their deadline. It waits a moment for orders under way; the remaining tasks stay held.
-func (r *removals) giveUp(now time.Time, lease time.Duration) {
-	switch {
-	case now.Before(r.deadline):
-		return
-	case !r.givenUp:
-		r.givenUp, r.deadline = true, now.Add(scannerGrace)
-		for _, d := range r.projects {
-			d.changes, d.removal.due = nil, append(d.changes, d.removal.due...)
-		}
-		r.giveUpIdle(now, lease)
-	default:
-		for _, d := range slices.Clone(r.projects) {
-			r.giveUpOn(d, now, lease)
-		}
-	}
-}
-
-// giveUpIdle gives up on all projects once no order is under way.
-func (r *removals) giveUpIdle(now time.Time, lease time.Duration) {
-	if slices.ContainsFunc(r.projects, func(d *projectState) bool { return d.busy }) {
-		return
-	}
-	for _, d := range slices.Clone(r.projects) {
-		r.giveUpOn(d, now, lease)
-	}
-}
-
-// giveUpOn leaves a removed project with its remaining holds.
-func (r *removals) giveUpOn(d *projectState, now time.Time, lease time.Duration) {
-	r.list(d, now, lease)
-	m := d.removal
-	m.abandoned = append(append(m.abandoned, m.ordered...), m.due...)
-	r.finish(d)
-}
-
-// stayHeld saves the memory at the end, and logs and returns what could not be released.
-func (s *loop) stayHeld() error {
-	if err := s.save(); err != nil {
-		s.log.Error("save memory", "error", err)
-	}
-	n := len(s.removed.failed)
-	if n == 0 || s.removed.handsOver {
-		return nil
-	}
-	const named = 5
-	names := make([]string, 0, named)
-	for _, c := range s.removed.failed[:min(named, n)] {
-		names = append(names, c.Subject.String())
-	}
-	text := strings.Join(names, ", ")
-	if n > named {
-		text += fmt.Sprintf(" and %d more", n-named)
-	}
-	s.log.Error("tasks stay held: steward stops before it could release them; the next start of steward releases them, and any steward command once their lease has ended",
-		"count", n, "tasks", text, "lease", s.cfg.Tasks.Lease)
-	return fmt.Errorf("%d %w: %s; start steward again, or run any steward command in %v", n, ErrStayHeld, text, s.cfg.Tasks.Lease)
-}
-
-// remove takes a project out of the loop. Its scanner ends once all its holds are released.
-func (s *loop) remove(d *projectState) {
-	delete(s.projects, d.project.Name)
-	s.processes = nil
-	s.own.forget(d.project.Name)
-	for _, c := range d.commands {
+// add takes over a project from the loop. Its scanner ends once all its holds are released.
+func (r *removals) add(d *projectState, now time.Time, lease time.Duration) {
+	for _, c := range d.next.commands {
 		c.reply <- ErrStopped
 	}
-	d.commands, d.changes, d.removal = nil, nil, &removal{}
-	s.removed.projects = append(s.removed.projects, d)
-	if !d.busy {
-		s.removed.next(d, s.now(), s.cfg.Tasks.Lease)
+	d.next, d.removal = queue{}, &removal{}
+	r.projects = append(r.projects, d)
+	switch {
+	case !d.busy:
+		r.next(d, now, lease)
+	case r.stopping() && d.stuck(now): // its disk has not answered for long, so do not wait for it
+		r.leave(d, now, lease)
 	}
 }
 
 // next orders the next releases of a removed project, or ends the project when there are none.
 func (r *removals) next(d *projectState, now time.Time, lease time.Duration) {
-	clear(d.hints)
-	d.full, d.reopen = false, false
 	r.list(d, now, lease)
 	m := d.removal
 	n := min(releaseChunk, len(m.due))
-	if n == 0 {
-		r.finish(d)
+	if n == 0 || r.givenUp {
+		r.leave(d, now, lease)
 		return
 	}
-	d.changes, m.due = m.due[:n:n], m.due[n:]
+	d.next = queue{changes: m.due[:n:n]}
+	m.ordered, m.due = d.next.changes, m.due[n:]
 }
 
 // list lists the releases of a removed project once, from its last scan. Nothing is judged or read again.
@@ -157,56 +91,83 @@ func (r *removals) list(d *projectState, now time.Time, lease time.Duration) {
 	}
 	m.listed = true
 	for i := range d.snapshots {
-		changes := releases(&d.snapshots[i])
 		if r.handsOver {
-			changes = renewals(&d.snapshots[i], now, lease)
-		}
-		for _, c := range changes {
-			r.notHeld(c)
-			m.due = append(m.due, c)
+			m.due = append(m.due, renewals(&d.snapshots[i], now, lease)...)
+		} else {
+			m.due = append(m.due, releases(&d.snapshots[i])...)
 		}
 	}
 }
 
 // reported takes the outcome of an order to a removed project. Failed releases are ordered again, unless they failed too
 // often.
-func (r *removals) reported(d *projectState, rep report, now time.Time, lease time.Duration) {
+func (r *removals) reported(d *projectState, results []result, now time.Time, lease time.Duration) {
 	m := d.removal
-	m.ordered = nil
-	if rep.released {
-		for _, res := range rep.results {
-			switch t := d.efforts[effortKeyOf(res.change)]; {
+	if m.listed { // else it was an order from before the removal
+		m.ordered = nil
+		for _, res := range results {
+			switch {
 			case res.err == nil:
-			case t == nil || t.n <= effortsFree:
-				m.due = append(m.due, res.change)
+			case d.efforts.spent(res.change):
+				m.failed = append(m.failed, res.change)
 			default:
-				m.abandoned = append(m.abandoned, res.change)
+				m.due = append(m.due, res.change)
 			}
 		}
-	}
-	if r.givenUp {
-		r.list(d, now, lease)
-		r.giveUpIdle(now, lease)
-		return
 	}
 	r.next(d, now, lease)
 }
 
-// finish ends a removed project.
-func (r *removals) finish(d *projectState) {
-	r.failed = append(r.failed, d.removal.abandoned...)
-	if d.gone = true; d.stop != nil {
+// giveUp ends the releases at their deadline. It waits a moment for orders under way; the remaining tasks stay held.
+func (r *removals) giveUp(now time.Time, lease time.Duration) {
+	if now.Before(r.deadline) {
+		return
+	}
+	last := r.givenUp
+	r.givenUp, r.deadline = true, now.Add(scannerGrace)
+	for _, d := range slices.Clone(r.projects) {
+		if last || !d.busy {
+			r.leave(d, now, lease)
+		}
+	}
+}
+
+// leave ends a removed project. What is not released yet stays held.
+func (r *removals) leave(d *projectState, now time.Time, lease time.Duration) {
+	r.list(d, now, lease)
+	m := d.removal
+	r.failed = slices.Concat(r.failed, m.failed, m.ordered, m.due)
+	d.next, m.over = queue{}, true
+	if d.stop != nil {
 		d.stop()
 	}
 	r.projects = slices.DeleteFunc(r.projects, func(other *projectState) bool { return other == d })
 }
 
-// stillHeld keeps a task marked as held when steward releases it only because it stops. The next steward then holds it
+// stayHeld is the error that names what could not be released; nil if nothing stays held without a successor.
+func (r *removals) stayHeld(lease time.Duration) error {
+	const named = 5
+	n := len(r.failed)
+	if n == 0 || r.handsOver {
+		return nil
+	}
+	var names []string
+	for _, c := range r.failed[:min(named, n)] {
+		names = append(names, c.Subject.String())
+	}
+	text := strings.Join(names, ", ")
+	if n > named {
+		text += fmt.Sprintf(" and %d more", n-named)
+	}
+	return fmt.Errorf("%d %w: %s; start steward again, or run any steward command in %v", n, ErrStayHeld, text, lease)
+}
+
+// keepHeld keeps a task marked as held when steward releases it only because it stops. The next steward then holds it
 // again for the same reason (a dependency, a security gate). See docs/decisions.md, "Chained requests are released when steward stops".
-func (s *loop) stillHeld(c protocol.Change) {
-	if m, ok := s.memory.Tasks.Find(c.Subject); ok && m.Held && c.Verb == protocol.VerbRelease {
+func keepHeld(memory *decide.Memory, c protocol.Change) {
+	if m, ok := memory.Tasks.Find(c.Subject); ok && m.Held && c.Verb == protocol.VerbRelease {
 		m.Held = false
-		s.memory.Tasks = s.memory.Tasks.With(c.Subject, m)
+		memory.Tasks = memory.Tasks.With(c.Subject, m)
 	}
 }
 
@@ -215,39 +176,54 @@ const handOverTime = 30 * time.Second
 
 // renewals prolong the holds of a snapshot until the next steward has started.
 func renewals(snap *protocol.Snapshot, now time.Time, lease time.Duration) []protocol.Change {
-	var changes []protocol.Change
-	for i := range snap.Tasks {
-		t := &snap.Tasks[i]
-		if t.Hold == nil || t.Hold.Half || !snap.Act || !t.Hold.ReleaseBy.Before(now.Add(handOverTime)) {
-			continue
-		}
-		changes = append(changes, protocol.Change{Verb: protocol.VerbRenew, Subject: snap.Subject(protocol.KindTask, t.ID),
-			Reason: protocol.ReasonLease, Why: "the next steward follows at once", Judged: protocol.Judged{Ref: t.Ref}, Agent: t.Agent,
-			ReleaseBy: now.Add(max(lease, 2*handOverTime))})
+	changes := changeHolds(snap, func(t *protocol.Task) bool { return !t.Hold.Half && t.Hold.ReleaseBy.Before(now.Add(handOverTime)) },
+		protocol.Change{Verb: protocol.VerbRenew, Reason: protocol.ReasonLease, Why: "the next steward follows at once"})
+	for i := range changes {
+		changes[i].ReleaseBy = now.Add(max(lease, 2*handOverTime))
 	}
 	return changes
 }
 
 // releases releases every held task of a snapshot.
 func releases(snap *protocol.Snapshot) []protocol.Change {
-	var changes []protocol.Change
+	return changeHolds(snap, func(*protocol.Task) bool { return true },
+		protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonStopping, Why: "steward stops; nothing stays held"})
+}
+
+// changeHolds makes the same change to the held tasks of a snapshot.
+func changeHolds(snap *protocol.Snapshot, wanted func(*protocol.Task) bool, c protocol.Change) (changes []protocol.Change) {
 	for i := range snap.Tasks {
-		t := &snap.Tasks[i]
-		if t.Hold == nil || !snap.Act {
-			continue
+		if t := &snap.Tasks[i]; t.Hold != nil && snap.Act && wanted(t) {
+			c.Subject, c.Ref, c.Agent = snap.Subject(protocol.KindTask, t.ID), t.Ref, t.Agent
+			changes = append(changes, c)
 		}
-		changes = append(changes, protocol.Change{Verb: protocol.VerbRelease, Subject: snap.Subject(protocol.KindTask, t.ID),
-			Reason: protocol.ReasonStopping, Why: "steward stops; nothing stays held", Judged: protocol.Judged{Ref: t.Ref}, Agent: t.Agent})
 	}
 	return changes
 }
 
-// working reports whether a scanner is busy or has work.
-func (s *loop) working() bool {
-	for _, d := range s.projects {
-		if d.busy || d.full || len(d.changes) > 0 {
-			return true
+// failOpen releases holds in a project that is only observed from now on: it was paused while a hold was on its way, or
+// its mode changed since the scan before.
+func failOpen(d *projectState, before []protocol.Snapshot, paused bool, now time.Time) (changes []protocol.Change) {
+	for i := range d.snapshots {
+		snap := d.snapshots[i]
+		observed := !snap.Act && slices.ContainsFunc(before, func(old protocol.Snapshot) bool { return old.Protocol == snap.Protocol && old.Act })
+		if !(paused && snap.Act) && !observed {
+			continue
+		}
+		snap.Act = true
+		for _, c := range byOperator(releases(&snap), "steward only observes here now; nothing stays held") {
+			if !d.efforts.backsOff(c, now) {
+				changes = append(changes, c)
+			}
 		}
 	}
-	return false
+	return changes
+}
+
+// byOperator makes changes those that a person asked for.
+func byOperator(changes []protocol.Change, why string) []protocol.Change {
+	for i := range changes {
+		changes[i].Reason, changes[i].Why = protocol.ReasonOperator, why
+	}
+	return changes
 }

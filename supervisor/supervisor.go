@@ -3,8 +3,10 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -15,6 +17,7 @@ import (
 // Supervisor scans, decides and applies until it is stopped. See docs/decisions.md, "One scanner per project, one loop for all".
 type Supervisor struct {
 	loop    *loop
+	ready   func() // called once, after the first scans
 	ask     chan request
 	reports chan report
 	stopped chan struct{}
@@ -30,7 +33,7 @@ func New(cfg decide.Config, projects []Project, memory decide.Memory, deps Deps,
 }
 
 // OnReady sets a function that is called once, after the first scan of every project that answers in time.
-func (s *Supervisor) OnReady(f func()) { s.loop.ready = f }
+func (s *Supervisor) OnReady(f func()) { s.ready = f }
 
 // State gives the last published state; nil before the first scan.
 func (s *Supervisor) State() *State { return s.loop.state.Load() }
@@ -44,7 +47,11 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	done, hints, exits, ask := ctx.Done(), l.deps.Hints, l.deps.Exits, s.ask
-	for !l.done() {
+	for !l.removed.done() {
+		alarms := l.deps.Alarms
+		if !l.gauges.needed {
+			alarms = nil
+		}
 		var e event
 		select {
 		case <-done:
@@ -55,7 +62,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			e = processExited{id}
 		case r := <-s.reports:
 			e = r
-		case <-l.alarms():
+		case <-alarms:
 			e = alarmRang{}
 		case q := <-ask:
 			e = q
@@ -63,24 +70,26 @@ func (s *Supervisor) Run(ctx context.Context) error {
 			e = timeCame{}
 		}
 		s.send(l.step(e))
+		if s.ready != nil && l.scannedOnce() {
+			s.ready()
+			s.ready = nil
+		}
 		l.deps.Heartbeat(l.now())
 		timer.Reset(max(0, l.next().Sub(l.now())))
 	}
-	return l.stayHeld()
+	return l.end()
 }
 
 // Once scans, decides and applies until nothing is left to do. A project that does not answer is left out.
 func (s *Supervisor) Once(ctx context.Context) error {
 	l := s.loop
-	for _, d := range l.projects {
-		d.once = true
-	}
+	l.once = true
 	s.begin(ctx)
 	defer s.close()
-	s.send(l.orders())
+	s.send(l.effects())
 	patience := time.NewTimer(stuckAfter)
 	defer patience.Stop()
-	for l.working() {
+	for l.projects.any((*projectState).working) {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -91,6 +100,51 @@ func (s *Supervisor) Once(ctx context.Context) error {
 		}
 	}
 	return l.save()
+}
+
+// Do carries out an operator's command and returns its outcome.
+func (s *Supervisor) Do(ctx context.Context, c Command) error {
+	return s.put(ctx, request{command: &c})
+}
+
+// Reload replaces settings and projects.
+func (s *Supervisor) Reload(ctx context.Context, cfg decide.Config, projects []Project) error {
+	return s.put(ctx, request{config: &cfg, projects: projects})
+}
+
+// Spoken counts a spoken message about a task of the project (Goals).
+func (s *Supervisor) Spoken(ctx context.Context, project string) error {
+	return s.put(ctx, request{spoken: project})
+}
+
+// put sends a request to the loop. The caller returns when its ctx ends, whatever hangs.
+func (s *Supervisor) put(ctx context.Context, q request) error {
+	q.reply = make(chan answer, 1)
+	select {
+	case s.ask <- q:
+	case <-s.stopped:
+		return ErrStopped
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	a := <-q.reply // the loop replies at once
+	var errs []error
+	for range a.n {
+		select {
+		case err := <-a.pending:
+			errs = append(errs, err)
+		case <-ctx.Done():
+			return fmt.Errorf("the project does not answer yet; the change may still be made: %w", ctx.Err())
+		case <-s.stopped:
+			select {
+			case err := <-a.pending:
+				errs = append(errs, err)
+			default:
+				return ErrStopped
+			}
+		}
+	}
+	return cmp.Or(a.err, errors.Join(errs...))
 }
 
 // begin starts the loop. The processor load is known only from the second sample on.
@@ -110,12 +164,12 @@ func (s *Supervisor) begin(ctx context.Context) {
 const warmUp = 120 * time.Millisecond
 
 // send gives orders to the scanners. It never blocks: an idle scanner has an empty channel.
-func (s *Supervisor) send(list []assignment) {
-	for _, a := range list {
-		if a.project.stop == nil {
-			s.startScanner(a.project)
+func (s *Supervisor) send(list []effect) {
+	for _, e := range list {
+		if e.project.stop == nil {
+			s.startScanner(e.project)
 		}
-		a.project.orders <- a.order
+		e.project.orders <- e.order
 	}
 }
 
@@ -145,6 +199,3 @@ func (s *Supervisor) close() {
 		s.loop.log.Error("a project does not answer; it is left behind")
 	}
 }
-
-// scannerGrace is how long the scanners may take to return at the end.
-const scannerGrace = time.Second

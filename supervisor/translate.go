@@ -2,7 +2,9 @@ package supervisor
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -11,14 +13,50 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// translator turns a person's command into changes to files. It only reads.
-type translator struct {
-	command   Command
+// Errors of an operator's command.
+var (
+	ErrNoSubject = errors.New("no such subject")
+	ErrRefused   = errors.New("refused")
+	ErrStopped   = errors.New("steward is stopping")
+)
+
+// Refuse makes an error one of what was refused. It reads as before.
+func Refuse(err error) error { return refused{err} }
+
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
+
+func (refused) Is(target error) bool { return target == ErrRefused }
+
+// Command is an operator's command. retry, cancel and release apply to tasks (release without a subject: to everything
+// held), hold and release to agents, pause and resume to projects (without a subject: to all), answer to the question
+// or task of an incident. See docs/decisions.md, "Commands bypass Decide".
+type Command struct {
+	Verb    string
+	Subject protocol.Query
+	Why     string
+	// Answer is what "answer" writes to the asker: about a question, or about a task (OptionRetry issues it again).
+	Answer *protocol.Answer
+	// Saw is the result that the answer refers to (the occurrence of an incident); "": the current one.
+	Saw string
+	// Try only checks whether the command could be carried out.
+	Try bool
+}
+
+// translation is what the loop knows when it translates a command.
+type translation struct {
 	now       time.Time
 	lease     time.Duration
 	plan      *decide.Plan // the verdicts of the last decision
-	unscanned bool         // the project of the command's subject was not scanned yet
+	snapshots iter.Seq[*protocol.Snapshot]
+	unscanned bool // the project of the command's subject was not scanned yet
+}
 
+// translator turns a person's command into changes to files. It only reads.
+type translator struct {
+	translation
+	command Command
 	changes []protocol.Change
 	matched int // the subjects that the command names
 	refused error
@@ -26,28 +64,23 @@ type translator struct {
 	wanted []protocol.Subject
 }
 
-// translate turns a command into changes, and remembers the wishes that no file can hold.
-func (s *loop) translate(c Command) ([]protocol.Change, error) {
-	t := &translator{command: c, now: s.now(), lease: s.cfg.Tasks.Lease, plan: &s.plan}
-	if d := s.projects[c.Subject.Project]; d != nil {
-		t.unscanned = d.scannedAt.IsZero()
-	}
-	for snap := range s.scanned() {
+// translate turns a command into changes, and into wishes for another run that no file can hold.
+func translate(c Command, known translation) (changes []protocol.Change, wanted []protocol.Subject, err error) {
+	t := &translator{translation: known, command: c}
+	for snap := range known.snapshots {
 		t.snapshot(snap)
 	}
-	changes, err := t.result()
-	if err != nil || len(t.wanted) == 0 || c.Try {
-		return changes, err
+	switch nothing := t.matched == 0; {
+	case nothing && c.Subject.ID == "" && c.Subject.Project == "" && c.Verb == "release":
+		return nil, nil, nil // no projects, so nothing is held
+	case nothing && c.Verb == "answer":
+		return nil, nil, t.answerGone()
+	case nothing:
+		return nil, nil, fmt.Errorf("%s %q: %w", c.Verb, cmp.Or(c.Subject.ID, c.Subject.Project), ErrNoSubject)
+	case t.matched > 1 && c.Subject.ID != "":
+		return nil, nil, fmt.Errorf("%s %s: %w: several match; name it as project:kind/id or project:protocol:kind/id", c.Verb, c.Subject.ID, ErrRefused)
 	}
-	for _, subject := range t.wanted {
-		m := s.memory.Tasks.Of(subject)
-		m.Wanted = true
-		s.memory.Tasks = s.memory.Tasks.With(subject, m)
-	}
-	if err := s.save(); err != nil {
-		return nil, fmt.Errorf("remember the wish: %w", err)
-	}
-	return changes, nil
+	return t.changes, t.wanted, t.refused
 }
 
 // snapshot adds what the command changes in one snapshot.
@@ -56,7 +89,7 @@ func (t *translator) snapshot(snap *protocol.Snapshot) {
 	switch {
 	case c.Verb == "release" && c.Subject.ID == "" && c.Subject.Kind == "":
 		if c.Subject.Project == "" || c.Subject.Project == snap.Project {
-			t.changes = append(t.changes, byOperator(releases(snap), c.Why)...)
+			t.changes = append(t.changes, byOperator(releases(snap), cmp.Or(c.Why, "released by you"))...)
 			t.matched++
 		}
 	case c.Verb == "answer":
@@ -67,7 +100,7 @@ func (t *translator) snapshot(snap *protocol.Snapshot) {
 		}
 		t.changes = append(t.changes, list...)
 	default:
-		for _, subject := range meant(c.Verb, subjectsOf(snap, c.Subject)) {
+		for _, subject := range subjectsOf(snap, c.Subject, c.Verb) {
 			t.matched++
 			change, err := t.one(c.Verb, c.Why, snap, subject)
 			if err != nil {
@@ -79,59 +112,27 @@ func (t *translator) snapshot(snap *protocol.Snapshot) {
 	}
 }
 
-func (t *translator) result() ([]protocol.Change, error) {
-	switch c := &t.command; {
-	case t.matched == 0 && c.Subject.ID == "" && c.Subject.Project == "" && c.Verb == "release":
-		return nil, nil // no projects, so nothing is held
-	case t.matched == 0 && c.Verb == "answer":
-		return nil, t.answerGone()
-	case t.matched == 0:
-		return nil, fmt.Errorf("%s %q: %w", c.Verb, cmp.Or(c.Subject.ID, c.Subject.Project), ErrNoSubject)
-	case t.matched > 1 && c.Subject.ID != "":
-		return nil, fmt.Errorf("%s %s: %w: several match; name it as project:kind/id or project:protocol:kind/id", c.Verb, c.Subject.ID, ErrRefused)
-	case t.refused != nil:
-		return nil, t.refused
-	}
-	return t.changes, nil
-}
-
-func byOperator(changes []protocol.Change, why string) []protocol.Change {
-	for i := range changes {
-		changes[i].Reason, changes[i].Why = protocol.ReasonOperator, cmp.Or(why, "released by you")
-	}
-	return changes
-}
-
-// subjectsOf lists the agents and tasks of a snapshot that match a query.
-func subjectsOf(snap *protocol.Snapshot, q protocol.Query) []protocol.Subject {
-	var found []protocol.Subject
+// subjectsOf lists the agents and tasks of a snapshot that match a query. If both match, the kind counts that the verb
+// applies to.
+func subjectsOf(snap *protocol.Snapshot, q protocol.Query, verb string) []protocol.Subject {
+	var tasks, agents []protocol.Subject
 	for i := range snap.Tasks {
 		if s := snap.Subject(protocol.KindTask, snap.Tasks[i].ID); q.Matches(s) {
-			found = append(found, s)
+			tasks = append(tasks, s)
 		}
 	}
 	for i := range snap.Agents {
 		if s := snap.Subject(protocol.KindAgent, snap.Agents[i].Name); q.Matches(s) {
-			found = append(found, s)
+			agents = append(agents, s)
 		}
 	}
-	return found
-}
-
-// meant drops the kind of subject that a verb never applies to, if a subject of the other kind has the same name.
-func meant(verb string, found []protocol.Subject) []protocol.Subject {
-	kind := protocol.KindTask
-	switch verb {
-	case "release":
-		return found
-	case "hold":
-		kind = protocol.KindAgent
+	switch {
+	case verb == "release" || len(tasks) == 0 || len(agents) == 0:
+		return append(tasks, agents...)
+	case verb == "hold":
+		return agents
 	}
-	fit := slices.DeleteFunc(slices.Clone(found), func(s protocol.Subject) bool { return s.Kind != kind })
-	if len(fit) == 0 {
-		return found
-	}
-	return fit
+	return tasks
 }
 
 // one is the change that a verb means for one agent or task.
@@ -182,10 +183,8 @@ func (t *translator) one(verb, why string, snap *protocol.Snapshot, subject prot
 }
 
 func taskOf(snap *protocol.Snapshot, id string) *protocol.Task {
-	for i := range snap.Tasks {
-		if snap.Tasks[i].ID == id {
-			return &snap.Tasks[i]
-		}
+	if i := slices.IndexFunc(snap.Tasks, func(t protocol.Task) bool { return t.ID == id }); i >= 0 {
+		return &snap.Tasks[i]
 	}
 	return &protocol.Task{Request: protocol.Request{ID: id}}
 }
