@@ -2,6 +2,7 @@
 package agentstatus
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -129,7 +130,7 @@ func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
 
 // changes carry out one change each. The guard lock is held, and the folders are probed.
 var changes = map[protocol.Verb]func(*state, protocol.Change) error{
-	protocol.VerbHold:     one(holdAll),
+	protocol.VerbHold:     hold,
 	protocol.VerbRelease:  release,
 	protocol.VerbRenew:    renew,
 	protocol.VerbRetry:    retry,
@@ -139,35 +140,77 @@ var changes = map[protocol.Verb]func(*state, protocol.Change) error{
 	protocol.VerbFile:     fileLate,
 	protocol.VerbRecord:   record,
 	protocol.VerbMark:     mark,
-	protocol.VerbLog:      one(logEvents),
+	protocol.VerbLog:      logIfNew,
 	protocol.VerbPause:    func(s *state, c protocol.Change) error { return setHeld(s, c.Subject.ID, c.Why) },
 	protocol.VerbResume:   func(s *state, c protocol.Change) error { return setHeld(s, c.Subject.ID, "") },
 	protocol.VerbAnswer:   answer,
 }
 
-// batches carry out many changes of a verb with shared waits for the disk.
-var batches = map[protocol.Verb]func(*state, []protocol.Change) []error{
-	protocol.VerbHold:    holdAll,
-	protocol.VerbRelease: func(s *state, list []protocol.Change) []error { return eachInOne(s, list, releaseQuickly) },
-	protocol.VerbRenew:   func(s *state, list []protocol.Change) []error { return eachInOne(s, list, renew) },
-	protocol.VerbLog:     logEvents,
-}
-
-func one(batch func(*state, []protocol.Change) []error) func(*state, protocol.Change) error {
-	return func(s *state, c protocol.Change) error { return batch(s, []protocol.Change{c})[0] }
-}
-
 // Apply carries out one change. It compares every file with what was judged before it moves or replaces the file.
 // After a crash, applying the same change again ends in the same files.
 func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) error {
-	if err := accepts(c); err != nil {
-		return err
+	return p.ApplyAll(ctx, []protocol.Change{c}, now)[0]
+}
+
+// batchSize is how many changes are made per acquisition of the guard lock: workers and other steward commands wait
+// for that lock. The log lines of one batch must fit into the queue of unwritten lines (mostQueued).
+const batchSize = 200
+
+// ApplyAll carries out changes of one verb. Many holds, releases, renewals or log events wait for the disk once per
+// batch; after a crash, each of them is made or not made. Other changes are carried out one by one.
+func (p *Project) ApplyAll(ctx context.Context, list []protocol.Change, now time.Time) []error {
+	errs := make([]error, len(list))
+	for i, n := 0, 0; i < len(list); i += n {
+		switch n = 1; list[i].Verb {
+		case protocol.VerbHold, protocol.VerbRelease, protocol.VerbRenew, protocol.VerbLog:
+			n = min(batchSize, len(list)-i)
+		}
+		p.applyBatch(ctx, list[i:i+n], errs[i:i+n], now)
 	}
-	return p.Change(ctx, now, func() error {
-		p.expect(c)
-		p.probeAll()
-		return changes[c.Verb](p.state, c)
-	})
+	return errs
+}
+
+// applyBatch carries out changes under one guard lock, and sets the error of each.
+func (p *Project) applyBatch(ctx context.Context, list []protocol.Change, errs []error, now time.Time) {
+	accepted := false
+	for i, c := range list {
+		errs[i] = accepts(c)
+		accepted = accepted || errs[i] == nil
+	}
+	if !accepted {
+		return
+	}
+	err := ctx.Err()
+	if err == nil {
+		err = p.Change(ctx, now, func() error { return p.makeAll(list, errs) })
+	}
+	for i := range errs {
+		errs[i] = cmp.Or(errs[i], err)
+	}
+}
+
+// makeAll makes the accepted changes, and writes their log lines.
+func (s *state) makeAll(list []protocol.Change, errs []error) (err error) {
+	for _, c := range list { // the next scan reads their subjects, with or without a hint
+		if c.Subject.Kind == protocol.KindTask {
+			s.tasks.dirty[c.Subject.ID] = true
+		}
+	}
+	s.probeAll()
+	if len(list) > 1 {
+		s.waits = []jsonfile.Option{jsonfile.Volatile}
+	}
+	for i, c := range list {
+		if errs[i] == nil {
+			errs[i] = folder.Conflict(changes[c.Verb](s, c))
+		}
+	}
+	s.waits = nil
+	if len(list) > 1 {
+		err = s.Root.SyncFolder(tasksDir)
+	}
+	s.log.flush()
+	return err
 }
 
 // accepts rejects a change that this protocol does not support, and a subject whose name cannot be a file name.
@@ -183,86 +226,7 @@ func accepts(c protocol.Change) error {
 	return nil
 }
 
-// expect makes the next scan read the subject of the change, with or without a hint.
-func (s *state) expect(c protocol.Change) {
-	if c.Subject.Kind == protocol.KindTask {
-		s.tasks.dirty[c.Subject.ID] = true
-	}
-}
-
 // setHeld records or removes the operator's hold of an agent (VerbPause, VerbResume).
 func setHeld(s *state, agent, why string) error {
 	return s.agents.editRecord(agent, func(r *agentRecord) { r.Held = why })
-}
-
-// batchSize is how many changes are made per acquisition of the guard lock: workers and other steward commands wait
-// for that lock. The log lines of one batch must fit into the queue of unwritten lines (mostQueued).
-const batchSize = 200
-
-// ApplyAll carries out changes of one verb. Holds, releases, renewals and log events share their waits for the disk;
-// other changes are applied one by one.
-func (p *Project) ApplyAll(ctx context.Context, list []protocol.Change, now time.Time) []error {
-	errs := make([]error, 0, len(list))
-	for len(list) > 0 {
-		n := min(batchSize, len(list))
-		errs = append(errs, p.applyBatch(ctx, list[:n], now)...)
-		list = list[n:]
-	}
-	return errs
-}
-
-func (p *Project) applyBatch(ctx context.Context, list []protocol.Change, now time.Time) []error {
-	errs := make([]error, len(list))
-	batch := batches[list[0].Verb]
-	var sound []protocol.Change
-	var at []int
-	for i, c := range list {
-		switch {
-		case ctx.Err() != nil:
-			errs[i] = ctx.Err()
-		case batch == nil:
-			errs[i] = p.Apply(ctx, c, now)
-		default:
-			if errs[i] = accepts(c); errs[i] == nil {
-				sound, at = append(sound, c), append(at, i)
-			}
-		}
-	}
-	if len(sound) == 0 {
-		return errs
-	}
-	var done []error
-	err := p.Change(ctx, now, func() error {
-		for _, c := range sound {
-			p.expect(c)
-		}
-		p.probeAll()
-		done = batch(p.state, sound)
-		return nil
-	})
-	for k, i := range at {
-		if errs[i] = err; err == nil {
-			errs[i] = folder.Conflict(done[k])
-		}
-	}
-	return errs
-}
-
-// eachInOne makes each change without waiting for the disk, and waits once at the end.
-func eachInOne(s *state, list []protocol.Change, act func(*state, protocol.Change) error) []error {
-	s.waits = []jsonfile.Option{jsonfile.Volatile}
-	defer func() { s.waits = nil }()
-	errs := make([]error, len(list))
-	for i, c := range list {
-		errs[i] = act(s, c)
-	}
-	if err := s.Root.SyncFolder(tasksDir); err != nil {
-		for i := range errs {
-			if errs[i] == nil {
-				errs[i] = err
-			}
-		}
-	}
-	s.log.flush()
-	return errs
 }

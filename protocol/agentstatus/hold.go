@@ -1,6 +1,7 @@
 package agentstatus
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -8,113 +9,34 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// holding is one request that is being held.
-type holding struct {
-	change protocol.Change
-	entry  *entry
-	err    error
-	over   bool // nothing is left to do
-}
-
-// holdAll hides requests from their agents (VerbHold), step by step for all of them. It writes the notices first, so
-// that every held request has its reason beside it. Once the notices are on disk, it renames the requests. Then it
-// checks whether an agent was quicker. Each step waits for the disk once.
-func holdAll(s *state, list []protocol.Change) []error {
-	all := make([]holding, len(list))
-	var notices []string
-	var noticed []*holding
-	for i, c := range list {
-		h := &all[i]
-		h.change = c
-		announceHold(s, h)
-		if h.err == nil && !h.over {
-			noticed, notices = append(noticed, h), append(notices, h.entry.notice.path)
-		}
-	}
-	if len(noticed) > 0 {
-		errs := s.Root.SyncFiles(notices)
-		err := s.Root.SyncFolder(tasksDir)
-		for i, h := range noticed {
-			if h.err = errs[i]; err != nil {
-				h.err = err
-			}
-		}
-		hideAll(s, noticed)
-	}
-	errs := make([]error, len(all))
-	for i := range all {
-		errs[i] = all[i].err
-	}
-	return errs
-}
-
-// announceHold writes the notice of a hold, if the request may still be held.
-func announceHold(s *state, h *holding) {
-	e := s.tasks.fresh(h.change.Subject.ID)
-	h.entry = e
+// hold hides a request from its agent (VerbHold). It writes the notice first, so that every held request has its reason
+// beside it. After the rename it checks whether the agent was quicker: a running task is never held.
+func hold(s *state, c protocol.Change) error {
+	e := s.tasks.fresh(c.Subject.ID)
 	switch {
 	case e.held.There && !e.request.There:
-		h.over = true
+		return nil
 	case e.held.There:
-		h.err = folder.Moved("its request was written again while it was held")
-	case !e.request.Good || string(e.request.Sum) != h.change.Ref.Sum:
-		h.err = folder.Moved("the request is not the one that was judged")
+		return folder.Moved("its request was written again while it was held")
+	case !e.request.Good || string(e.request.Sum) != c.Ref.Sum:
+		return folder.Moved("the request is not the one that was judged")
 	case e.result.There || e.begun() || e.claim.There:
-		h.err = folder.Moved(protocol.AgentFirst)
-	default:
-		h.err = s.putNotice(h.change, jsonfile.Volatile)
-	}
-}
-
-// hideAll renames the requests whose notices are on disk.
-func hideAll(s *state, list []*holding) {
-	renamed := false
-	for _, h := range list {
-		if h.err == nil {
-			h.err = hide(s, h)
-		}
-		if h.err != nil {
-			_ = s.Root.Remove(h.entry.notice.path, jsonfile.Volatile)
-		}
-		renamed = renamed || h.err == nil
-	}
-	if !renamed {
-		return
-	}
-	err := s.Root.SyncFolder(tasksDir)
-	for _, h := range list {
-		if h.err != nil {
-			continue
-		}
-		if h.err = err; err == nil {
-			settleHold(s, h)
-		}
-	}
-	s.log.flush()
-}
-
-// hide renames one request, unless its agent has started the task since it was judged.
-func hide(s *state, h *holding) error {
-	e := h.entry
-	st, err := s.Root.Stat(e.progress.path)
-	if s.Has(e.result.path) || err == nil && e.beganBy(st) {
 		return folder.Moved(protocol.AgentFirst)
 	}
-	return s.Root.RenameIf(e.request.path, e.held.path, jsonfile.Sum(h.change.Ref.Sum), jsonfile.Volatile)
-}
-
-// settleHold undoes the hold of a request that its agent took at the moment of the rename: a running task is never
-// held.
-func settleHold(s *state, h *holding) {
-	since := appeared(h.entry.request.Stamp)
-	e := s.tasks.fresh(h.entry.id)
-	if !e.result.There && !(e.progress.There && !e.progress.Stamp.ModTime().Before(since)) {
-		s.log.enqueue("task_deferred", h.change)
-		return
+	since := appeared(e.request.Stamp)
+	if err := s.putNotice(c, s.waits...); err != nil {
+		return err
 	}
-	if h.err = s.show(e); h.err == nil {
-		h.err = folder.Moved(protocol.AgentFirst)
+	if err := s.Root.RenameIf(e.request.path, e.held.path, e.request.Sum, s.waits...); err != nil {
+		_ = s.Root.Remove(e.notice.path, s.waits...)
+		return err
 	}
+	e = s.tasks.fresh(e.id)
+	if e.result.There || e.progress.There && !e.progress.Stamp.ModTime().Before(since) {
+		return cmp.Or(s.show(e), folder.Moved(protocol.AgentFirst))
+	}
+	s.log.report("task_deferred", c)
+	return nil
 }
 
 // putNotice writes the deferral notice of a hold.
@@ -162,23 +84,6 @@ func release(s *state, c protocol.Change) error {
 	}
 	if e.held.There {
 		s.log.report("task_released", c)
-	}
-	return nil
-}
-
-// releaseQuickly is release for a batch. When steward stops, it does not reread each task but only renames the request
-// back. It rereads a cancelled task, because a crash may have cut off its result.
-func releaseQuickly(s *state, c protocol.Change) error {
-	e := s.tasks.open[c.Subject.ID]
-	if c.Reason != protocol.ReasonStopping || e == nil || e.record.cancelled {
-		return release(s, c)
-	}
-	was := s.Has(e.held.path)
-	if err := s.show(e); err != nil {
-		return err
-	}
-	if was {
-		s.log.enqueue("task_released", c)
 	}
 	return nil
 }

@@ -290,24 +290,9 @@ func (l *sharedLog) say(event, task, source, target, message string) {
 	_ = l.write(logLine{EventType: event, TaskID: task, Source: source, Target: target, Message: folder.Line(message, 500)})
 }
 
-// logEvents writes the lines of events (VerbLog) that the log does not have. It reads the log once, and only the last
-// line waits for the disk; that wait covers the lines before.
-func logEvents(s *state, list []protocol.Change) []error {
-	s.log.read()
-	errs := make([]error, len(list))
-	s.waits = []jsonfile.Option{jsonfile.Volatile}
-	for i, c := range list {
-		if i == len(list)-1 {
-			s.waits = nil
-		}
-		errs[i] = logIfNew(s, c)
-	}
-	s.waits = nil
-	return errs
-}
-
-// logIfNew writes the line of an event in the name of the agent that it is about, unless the log, as last read, has it.
+// logIfNew writes the line of an event in the name of the agent that it is about (VerbLog), unless the log has it.
 func logIfNew(s *state, c protocol.Change) error {
+	s.log.read()
 	line := logLine{EventType: c.Event, TaskID: c.Subject.ID, Source: c.Agent, Message: c.Why, Metadata: map[string]any{"logged_by": ourName}}
 	if c.Event == eventIncident {
 		if slices.Contains(s.log.incidents, c.Code) {
@@ -337,18 +322,10 @@ func logIfNew(s *state, c protocol.Change) error {
 	return s.log.write(line)
 }
 
-// report logs what steward itself caused. The change stands whether or not the line could be written. An unwritten line
-// is a Fault and is retried with the next line and with the scans. The newest 200 unwritten lines are kept.
-// See docs/decisions.md, "The shared log has words outside the protocol's enum".
+// report queues a line about what steward itself caused; it is written after the change. The change stands whether or not
+// the line can be written. An unwritten line is a Fault and is retried with the next change and with the scans. The newest
+// 200 unwritten lines are kept. See docs/decisions.md, "The shared log has words outside the protocol's enum".
 func (l *sharedLog) report(event string, c protocol.Change) {
-	l.enqueue(event, c)
-	if len(l.waits) == 0 { // else the batch writes all lines at its end
-		l.flush()
-	}
-}
-
-// enqueue queues a line for the next flush.
-func (l *sharedLog) enqueue(event string, c protocol.Change) {
 	task := ""
 	if c.Subject.Kind == protocol.KindTask {
 		task = c.Subject.ID
