@@ -9,7 +9,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Config is the [capacity] table of the configuration. This package has no defaults.
+// Config is the [capacity] table of the configuration, and values without a key that config.Defaults sets. This package has
+// no defaults.
 type Config struct {
 	// Dimensions are the dimensions that hold tasks (Dim…); nil: all of them.
 	Dimensions []string `toml:"dimensions"`
@@ -27,28 +28,28 @@ type Config struct {
 	// Calm is how long the dimension must stay there; CalmMemory is the same for memory, whose use rises again in
 	// waves.
 	Calm       time.Duration `toml:"calm"`
-	CalmMemory time.Duration `toml:"calm_memory"`
+	CalmMemory time.Duration `toml:"-"`
 	// ClaimCores and ClaimMemoryMB (MiB) are the expected cost of a task of which nothing was learnt yet.
 	ClaimCores    float64 `toml:"claim_cores"`
 	ClaimMemoryMB int     `toml:"claim_memory_mb"`
 	// ClaimDecays is how long it takes until the readings fully show the processor use of new work. ClaimLapses is how
 	// long admitted work keeps its claim without being taken.
-	ClaimDecays time.Duration `toml:"claim_decays"`
-	ClaimLapses time.Duration `toml:"claim_lapses"`
+	ClaimDecays time.Duration `toml:"-"`
+	ClaimLapses time.Duration `toml:"-"`
 	// StarveAfter is how long one task may wait for capacity, whatever other tasks are admitted, before the operator is
 	// alerted.
 	StarveAfter time.Duration `toml:"starve_after"`
 	// PromoteAfter is the wait that raises a task by one priority.
-	PromoteAfter time.Duration `toml:"promote_after"`
+	PromoteAfter time.Duration `toml:"-"`
 	// AlarmAfter is how long a gate may stay shut before the operator is alerted.
 	AlarmAfter time.Duration `toml:"alarm_after"`
 	// Near is how close to Threshold counts as near the limit.
-	Near float64 `toml:"near"`
+	Near float64 `toml:"-"`
 	// SampleEvery, SampleNear and SampleIdle are the intervals between samples: normally, near the limit, and while
 	// nothing depends on the reading.
-	SampleEvery time.Duration `toml:"sample_every"`
-	SampleNear  time.Duration `toml:"sample_near"`
-	SampleIdle  time.Duration `toml:"sample_idle"`
+	SampleEvery time.Duration `toml:"-"`
+	SampleNear  time.Duration `toml:"-"`
+	SampleIdle  time.Duration `toml:"-"`
 }
 
 // Validate reports every invalid value, one per line.
@@ -68,9 +69,6 @@ func (c Config) Validate() error {
 	}
 	if !(c.Hysteresis >= 0 && c.Hysteresis < c.Threshold) {
 		errs = append(errs, fmt.Errorf("[capacity] hysteresis = %v: must be at least 0 and below threshold", c.Hysteresis))
-	}
-	if !(c.Near >= 0 && c.Near <= 1) {
-		errs = append(errs, fmt.Errorf("[capacity] near = %v: must be from 0 to 1", c.Near))
 	}
 	if !(c.ClaimCores >= 0 && c.ClaimCores <= 1024) {
 		errs = append(errs, fmt.Errorf("[capacity] claim_cores = %v: must be from 0 to 1024", c.ClaimCores))
@@ -96,16 +94,8 @@ func (c Config) durations() []bounded {
 	return []bounded{
 		{"retry_after", c.RetryAfter, 2 * time.Second, time.Hour},
 		{"calm", c.Calm, 0, time.Hour},
-		{"calm_memory", c.CalmMemory, 0, time.Hour},
-		{"claim_decays", c.ClaimDecays, 0, time.Hour},
-		{"claim_lapses", c.ClaimLapses, time.Second, time.Hour},
 		{"starve_after", c.StarveAfter, time.Second, week},
-		{"promote_after", c.PromoteAfter, time.Second, week},
 		{"alarm_after", c.AlarmAfter, time.Second, week},
-		// With samples further apart than MaxAge the load would be unknown in between.
-		{"sample_every", c.SampleEvery, 10 * time.Millisecond, MaxAge},
-		{"sample_near", c.SampleNear, 10 * time.Millisecond, MaxAge},
-		{"sample_idle", c.SampleIdle, 10 * time.Millisecond, MaxAge},
 	}
 }
 

@@ -120,9 +120,6 @@ func TestConfigValidate(t *testing.T) {
 		"threshold = 0":                   func(c *capacity.Config) { c.Threshold, c.Hysteresis = 0, 0 },
 		"hysteresis":                      func(c *capacity.Config) { c.Hysteresis = 0.8 },
 		"hysteresis = ":                   func(c *capacity.Config) { c.Hysteresis = -0.1 },
-		"near":                            func(c *capacity.Config) { c.Near = math.NaN() },
-		"near = -":                        func(c *capacity.Config) { c.Near = -0.1 },
-		"near = 1.":                       func(c *capacity.Config) { c.Near = 1.1 },
 		"dimensions: there is no \"gpu\"": func(c *capacity.Config) { c.Dimensions = []string{"cpu", "agent", "gpu"} },
 		"disk_limit = -":                  func(c *capacity.Config) { c.DiskLimit = -0.1 },
 		"disk_limit = 1.":                 func(c *capacity.Config) { c.DiskLimit = 1.1 },
@@ -132,12 +129,7 @@ func TestConfigValidate(t *testing.T) {
 		"claim_memory_mb = 1677":          func(c *capacity.Config) { c.ClaimMemoryMB = 1<<24 + 1 },
 		"retry_after":                     func(c *capacity.Config) { c.RetryAfter = 0 },
 		"calm ":                           func(c *capacity.Config) { c.Calm = -1 },
-		"calm_memory":                     func(c *capacity.Config) { c.CalmMemory = 48 * time.Hour },
-		"promote_after":                   func(c *capacity.Config) { c.PromoteAfter = 0 },
 		"alarm_after":                     func(c *capacity.Config) { c.AlarmAfter = 0 },
-		"sample_every":                    func(c *capacity.Config) { c.SampleEvery = 6 * time.Second },
-		"sample_near":                     func(c *capacity.Config) { c.SampleNear = 0 },
-		"sample_idle":                     func(c *capacity.Config) { c.SampleIdle = time.Minute },
 	} {
 		c := settings()
 		spoil(&c)

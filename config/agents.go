@@ -33,7 +33,7 @@ type Keep struct {
 // Worker is the [worker] table.
 type Worker struct {
 	Poll        time.Duration  `toml:"poll"`
-	Beat        time.Duration  `toml:"beat"`
+	Beat        time.Duration  `toml:"-"`
 	Stop        time.Duration  `toml:"stop"`
 	Output      int            `toml:"output"` // bytes per stream
 	Keep        time.Duration  `toml:"keep"`   // for files with output
@@ -66,7 +66,6 @@ func (c Config) joinFlaws() []flaw {
 		between("keep.within", k.Within, time.Second, 24*hour),
 		between("keep.stop", k.Stop, 0, 10*time.Minute),
 		between("worker.poll", w.Poll, 100*time.Millisecond, 10*time.Minute),
-		between("worker.beat", w.Beat, time.Second, time.Minute),
 		between("worker.stop", w.Stop, 0, 10*time.Minute),
 		between("worker.keep", w.Keep, time.Minute, 10*365*24*hour),
 	)

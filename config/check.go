@@ -98,11 +98,8 @@ func (c Config) taskFlaws() []flaw {
 	all := slices.Concat(
 		between("tasks.timeout", t.Timeout, time.Second, week),
 		between("tasks.max_timeout", t.MaxTimeout, time.Second, week),
-		between("tasks.settle", t.Settle, 0, time.Minute),
 		between("tasks.judge", t.Judge, 100*time.Millisecond, time.Minute),
-		between("tasks.presume", t.Presume, time.Second, time.Hour),
 		between("tasks.lease", t.Lease, time.Second, time.Hour),
-		between("tasks.log_after", t.LogAfter, 0, time.Minute),
 		between("tasks.history", t.History, time.Minute, week),
 	)
 	if t.Timeout > t.MaxTimeout {
@@ -121,14 +118,12 @@ func (c Config) taskFlaws() []flaw {
 func (c Config) protocolFlaws() []flaw {
 	const day = 24 * time.Hour
 	all := slices.Concat(
-		between("ralph.grace", c.Ralph.Grace, time.Second, day),
 		between("mailbox.lead", c.Mailbox.Lead, time.Second, day),
 		between("mailbox.developer", c.Mailbox.Developer, time.Second, day),
 		between("mailbox.review", c.Mailbox.Review, time.Second, day),
 		between("envelope.acknowledge", c.Envelope.Acknowledge, time.Second, day),
 		between("envelope.clarify", c.Envelope.Clarify, 0, day),
 		between("envelope.escalate", c.Envelope.Escalate, 0, day),
-		positive("envelope.calls_per_day", c.Envelope.CallsPerDay),
 	)
 	return slices.Concat(all, inside("envelope.messages", c.Envelope.Messages), inside("envelope.log", c.Envelope.Log))
 }

@@ -38,6 +38,8 @@ type Config struct {
 	Mailbox  Mailbox  `toml:"mailbox"`
 	Envelope Envelope `toml:"envelope"`
 	Status   Status   `toml:"status"`
+	// Gone are notes about lines of the file whose keys are no longer settings.
+	Gone []Problem `toml:"-"`
 }
 
 // Human is the user whom steward addresses.
@@ -72,7 +74,7 @@ type Ralph struct {
 	// Violations enables watching the files that the workers' processes have open for writing.
 	Violations bool `toml:"violations"`
 	// Grace is how long a worker may take to set up before a missing process counts against it.
-	Grace time.Duration `toml:"grace"`
+	Grace time.Duration `toml:"-"`
 	// Resume is the command that makes the program resume a task, with {task} and {worker} in its arguments. If it is
 	// empty, the task's marker is set back instead.
 	Resume []string `toml:"resume"`
@@ -92,7 +94,7 @@ type Envelope struct {
 	Acknowledge time.Duration `toml:"acknowledge"`
 	Clarify     time.Duration `toml:"clarify"`
 	Escalate    time.Duration `toml:"escalate"`
-	CallsPerDay int           `toml:"calls_per_day"`
+	CallsPerDay int           `toml:"-"`
 	Deployers   []string      `toml:"deployers"` // every task of these agents is a deployment
 }
 
@@ -115,6 +117,7 @@ func Defaults() Config {
 		panic(fmt.Sprintf("read the embedded configuration: %v", err))
 	}
 	var c Config
+	c.tune()
 	s.lay(&c)
 	if len(s.found) > 0 {
 		panic(fmt.Sprintf("read the embedded configuration: %v", s.err()))

@@ -46,7 +46,7 @@ func (s *decoder) table(dst reflect.Value, src any, at keyPath) {
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
 		if index, ok := fields[key]; ok {
 			s.value(dst.FieldByIndex(index), tree[key], at.key(key))
-		} else if !s.skip[at.key(key)] {
+		} else if !s.skip[at.key(key)] && !s.dropped(at.key(key)) {
 			s.problem(at.key(key), "unknown key %s%s", at.key(key), hint(dst.Type(), at, key, tree[key]))
 		}
 	}
@@ -186,7 +186,7 @@ func kindOf(v any) string {
 func fieldsOf(t reflect.Type) map[string][]int {
 	fields := map[string][]int{}
 	for _, f := range reflect.VisibleFields(t) {
-		if key, ok := f.Tag.Lookup("toml"); ok && f.IsExported() {
+		if key, ok := f.Tag.Lookup("toml"); ok && key != "-" {
 			key, _, _ = strings.Cut(key, ",")
 			fields[key] = f.Index
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -115,7 +116,7 @@ func Parse(name string, data []byte, checks ...Check) (Config, error) {
 	if len(s.found) > 0 {
 		return Config{}, s.err()
 	}
-	c.Retry = rules.Merge(own, builtin)
+	c.Retry, c.Gone = rules.Merge(own, builtin), sorted(s.gone)
 	return c, nil
 }
 
@@ -127,6 +128,7 @@ type decoder struct {
 	// found is a set, because the tree is merged several times; skip holds the places known to be wrong.
 	found map[Problem]bool
 	skip  map[keyPath]bool
+	gone  map[Problem]bool
 	// checks are the caller's own.
 	checks []Check
 }
@@ -138,7 +140,7 @@ func read(name string, data []byte) (*decoder, error) {
 		p.File = name
 		return nil, p
 	}
-	s := &decoder{name: name, found: map[Problem]bool{}, skip: map[keyPath]bool{}}
+	s := &decoder{name: name, found: map[Problem]bool{}, skip: map[keyPath]bool{}, gone: map[Problem]bool{}}
 	lines, deep := lineIndex(string(data))
 	if s.lines = lines; deep > 0 {
 		return nil, Problem{File: name, Line: deep, Text: "nested deeper than any setting"}
@@ -238,15 +240,15 @@ func (s *decoder) blamed(at keyPath) bool {
 
 // err joins the problems, sorted by line.
 func (s *decoder) err() error {
-	sorted := slices.SortedFunc(maps.Keys(s.found), func(a, b Problem) int {
-		if a.Line != b.Line {
-			return a.Line - b.Line
-		}
-		return strings.Compare(a.Text, b.Text)
-	})
-	errs := make([]error, len(sorted))
-	for i, p := range sorted {
-		errs[i] = p
+	var errs []error
+	for _, p := range sorted(s.found) {
+		errs = append(errs, p)
 	}
 	return errors.Join(errs...)
+}
+
+func sorted(problems map[Problem]bool) []Problem {
+	return slices.SortedFunc(maps.Keys(problems), func(a, b Problem) int {
+		return cmp.Or(a.Line-b.Line, strings.Compare(a.Text, b.Text))
+	})
 }

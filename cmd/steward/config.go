@@ -91,9 +91,13 @@ func checkConfig(a *cli.App, file string) error {
 	return a.Write(text)
 }
 
-// notesOn lists the project folders that cannot be used now. The file is still valid: a disk may be mounted later.
+// notesOn lists the lines without effect, and the project folders that cannot be used now. The file is still valid: a disk
+// may be mounted later.
 func notesOn(cfg config.Config) []string {
 	notes := []string{}
+	for _, p := range cfg.Gone {
+		notes = append(notes, fmt.Sprintf("line %d: %s", p.Line, p.Text))
+	}
 	home, _ := os.UserHomeDir()
 	cwd, _ := os.Getwd()
 	rows, twins := daemon.Distinct(cfg.Projects, home, cwd)

@@ -11,6 +11,8 @@ import (
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
 	servicecmd "github.com/livhana/steward/cmd/steward/service"
+	"github.com/livhana/steward/config"
+	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status/terminal"
@@ -67,7 +69,15 @@ func supervise(ctx context.Context, a *cli.App, dirs []string, once bool) error 
 }
 
 func daemonOptions(a *cli.App, dirs []string, once bool, manager string, line *service.Line) daemon.Options {
-	return daemon.Options{Dirs: dirs, Once: once, Manager: manager, Line: line, Settings: a.Settings, Log: a.Logger(), Out: a.Out, Err: a.Err, Version: a.Version}
+	log := a.Logger()
+	settings := func() (config.Config, platform.Paths, error) {
+		cfg, paths, err := a.Settings()
+		for _, p := range cfg.Gone {
+			log.Warn("a line of the configuration has no effect", "file", p.File, "line", p.Line, "reason", p.Text)
+		}
+		return cfg, paths, err
+	}
+	return daemon.Options{Dirs: dirs, Once: once, Manager: manager, Line: line, Settings: settings, Log: log, Out: a.Out, Err: a.Err, Version: a.Version}
 }
 
 // checkDirs rejects invalid --project folders before any project is opened. The daemon waits for a missing folder, as its

@@ -114,16 +114,16 @@ type TaskConfig struct {
 	Timeout    time.Duration `toml:"timeout"`
 	MaxTimeout time.Duration `toml:"max_timeout"`
 	// Settle is how long a client's own `deferred` result stays readable before it is lifted.
-	Settle time.Duration `toml:"settle"`
+	Settle time.Duration `toml:"-"`
 	// Judge is how long after its appearance a request may still be held.
 	Judge time.Duration `toml:"judge"`
 	// Presume is how long a request must lie visible to a live agent that never names its tasks until it counts as taken,
 	// and how long a task must no longer be named until it counts as dropped.
-	Presume time.Duration `toml:"presume"`
+	Presume time.Duration `toml:"-"`
 	// Lease is how long a hold lasts unless the daemon renews it.
 	Lease time.Duration `toml:"lease"`
 	// LogAfter is how long the client has to log an event before steward does.
-	LogAfter time.Duration `toml:"log_after"`
+	LogAfter time.Duration `toml:"-"`
 	// RetriesPerHour bounds the retries by rule in one project.
 	RetriesPerHour int `toml:"retries_per_hour"`
 	// History is how long an ended task stays listed and may still be judged.

@@ -24,7 +24,6 @@ channels = []
 [capacity]
 dimensions = ["cpu", "memory", "files", "agent"]
 [worker]
-beat = "5s"
 `
 
 // herdPatience is how long nothing at all may begin or end before a task is released by hand: a gate that waits for room

@@ -27,10 +27,8 @@ look_every = "200ms"
 channels = []
 [capacity]
 calm = "100ms"
-calm_memory = "100ms"
 [tasks]
 settle = "300ms"
-log_after = "200ms"
 retries_per_hour = 100000
 [[retry]]
 code = "FILE_NOT_FOUND"

@@ -27,12 +27,10 @@ channels = []
 dimensions = ["agent"]
 [tasks]
 judge = "30s"
-log_after = "1s"
 retries_per_hour = 100000
 max_attempts = 100
 [worker]
 poll = "500ms"
-beat = "1s"
 stop = "2s"
 [[retry]]
 code = "AGENT_LOST"

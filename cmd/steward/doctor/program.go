@@ -82,6 +82,7 @@ type configFacts struct {
 	there    bool
 	projects int
 	err      error
+	gone     []config.Problem
 	other    string // a second file that may be mistaken for the one in force
 }
 
@@ -104,7 +105,7 @@ func (d *facts) readSettings(ctx context.Context) {
 		got = answer{paths: d.o.Paths(), err: fmt.Errorf("no answer within %s: is it a pipe, or does its disk hang?", settingsTime), there: true}
 	}
 	d.cfg, d.paths = got.cfg, got.paths
-	d.config = configFacts{file: got.paths.Config, there: got.there, err: got.err, projects: len(got.cfg.Projects), other: got.other}
+	d.config = configFacts{file: got.paths.Config, there: got.there, err: got.err, projects: len(got.cfg.Projects), gone: got.cfg.Gone, other: got.other}
 	if got.err != nil {
 		d.cfg = config.Defaults()
 	}
@@ -149,6 +150,9 @@ func judgeConfig(f configFacts, running bool) []Finding {
 		all = append(all, working("file", "there is none at %s%s; the defaults hold", f.file, from))
 	default:
 		all = append(all, working("file", "%s%s is fine and names %s", f.file, from, terminal.Plural(f.projects, "project")))
+	}
+	for _, p := range f.gone {
+		all = append(all, warning("problem", fmt.Sprintf("remove line %d of %s", p.Line, f.file), "%s", p.Text))
 	}
 	if f.other != "" {
 		all = append(all, warning("other file", "move what you need of it into "+f.file, "%s is there too, and does not count here", f.other))
