@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/cli"
@@ -165,9 +163,6 @@ func execOf(a *cli.App, o execOptions, argv []string) (job exec.Options, err err
 		Terminal: terminal.IsTerminal(a.Err)}, nil
 }
 
-// numbers matches the numbers in a reason: they vary between checks while the reason stays the same.
-var numbers = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9.]+`) })
-
 // awaitRoom waits for the capacity gate, and prints the reason whenever it changes.
 func awaitRoom(ctx context.Context, a *cli.App, o status.AdmitOrder, noWait bool) error {
 	said := ""
@@ -184,9 +179,8 @@ func awaitRoom(ctx context.Context, a *cli.App, o status.AdmitOrder, noWait bool
 		case noWait:
 			return terminal.Report(supervisor.ErrRefused, "exec: %s", why)
 		}
-		same, _, _ := strings.Cut(why, worker.Largest) // the largest consumer changes all the time
-		if reason := numbers().ReplaceAllString(same, ""); reason != said {
-			said = reason
+		if gist := worker.Gist(why); gist != said {
+			said = gist
 			fmt.Fprintln(a.Err, "steward: waiting for room: "+terminal.Clean(why)+"; or start at once with --now")
 		}
 		if cli.Sleep(ctx, min(again, supervisor.AskAgain)) != nil {

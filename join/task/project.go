@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/livhana/steward/platform"
-	"github.com/livhana/steward/platform/watch"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
@@ -62,33 +60,10 @@ const waitEvery = time.Second
 func (p *Project) Wait(ctx context.Context, id string, limit time.Duration, say func(News)) (agentstatus.Detail, error) {
 	w := &Waiter{Now: p.Now, Every: waitEvery, Limit: limit, Say: say, Trouble: p.trouble, Decided: p.decided, Other: p.Task,
 		Look: func(ctx context.Context) (agentstatus.Detail, error) { return p.Task(ctx, id) }}
-	watcher, err := watch.New()
-	if err != nil {
-		return w.Run(ctx)
-	}
-	inner, stop := context.WithCancel(ctx)
-	hints := make(chan struct{}, 1)
-	var both sync.WaitGroup
-	both.Go(func() { _ = watcher.Run(inner) })
-	both.Go(func() { passOn(inner, watcher.Events(), hints) })
-	defer func() { stop(); both.Wait() }()
-	_, _ = watcher.Set("task", []string{filepath.Join(p.Dir, agentstatus.Base, "codex_tasks")})
+	hints, stop, _ := Hints(p.Dir)
+	defer stop()
 	w.Hints = hints
 	return w.Run(ctx)
-}
-
-func passOn(ctx context.Context, events <-chan watch.Event, hints chan<- struct{}) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-events:
-			select {
-			case hints <- struct{}{}:
-			default:
-			}
-		}
-	}
 }
 
 // decided reports whether a failed task will not be retried. Without a daemon there are no retries.

@@ -131,25 +131,3 @@ func (a allowedPaths) short(abs string) string {
 	}
 	return abs
 }
-
-// line reduces a text to one line of at most n bytes, without terminal control characters.
-func line(text string, n int) string {
-	text = strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t' || r == '\r':
-			return ' '
-		case unicode.IsControl(r) || r == utf8.RuneError || unicode.Is(unicode.Cf, r):
-			return -1
-		}
-		return r
-	}, text)
-	text = strings.TrimSpace(text)
-	if len(text) <= n {
-		return text
-	}
-	cut := n - len("…")
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + "…"
-}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // beat writes the heartbeat when it is due: at intervals, and at each change.
@@ -17,7 +18,10 @@ func (w *Worker) beat(now time.Time) {
 	}
 	w.beatAt = now.Add(w.o.Beat)
 	w.stopRevoked()
-	free := w.free()
+	// Free is the worker's own capacity (protocol 000: current_capacity); the load of the machine is not its concern.
+	// Even with all jobs in use it reports at most 0.8 as used, the usual threshold: otherwise the gate would refuse the
+	// next task. See docs/decisions.md, "A worker's current_capacity is its share of free slots".
+	free := math.Round((1-0.8*float64(len(w.jobs))/float64(w.o.Jobs))*1000) / 1000
 	b := agentstatus.Beat{Status: "idle", Uptime: now.Sub(w.started), Free: &free, LastError: w.lastError, DiskFull: w.diskFull}
 	if len(w.jobs) > 0 {
 		b.Status = "busy"
@@ -30,26 +34,18 @@ func (w *Worker) beat(now time.Time) {
 	w.log.settled("beat")
 }
 
-// free is the worker's own capacity (protocol 000: current_capacity); the load of the machine is not its concern. Even
-// with all jobs in use it reports at most 0.8 as used, the usual threshold: otherwise the gate would refuse the next
-// task. See docs/decisions.md, "A worker's current_capacity is its share of free slots".
-func (w *Worker) free() float64 {
-	used := 0.8 * float64(len(w.jobs)) / float64(w.o.Jobs)
-	return math.Round((1-used)*1000) / 1000
-}
-
 // stopRevoked stops the jobs whose task was cancelled or whose claim is gone. See docs/decisions.md, "A result belongs to one claim".
 func (w *Worker) stopRevoked() {
 	for _, j := range w.jobs {
-		if j.result != nil || j.halted() != haltNone {
+		if j.result != nil || j.halted() != nil {
 			continue
 		}
 		if w.o.Client.Cancelled(j.task.TaskID) {
 			w.log.say("task %s: cancelled; %s is stopped", j.name, j.plan.name)
-			j.halt(haltCancelled)
+			j.halt(errCancelled)
 		} else if !w.o.Client.Holds(j.task.TaskID, j.mark) {
 			w.log.say("task %s: its claim is gone, so another worker may run it; %s is stopped", j.name, j.plan.name)
-			j.halt(haltDisowned)
+			j.halt(errDisowned)
 		}
 	}
 }
@@ -111,12 +107,10 @@ func (w *Worker) collectOrphans(ctx context.Context, now time.Time) {
 	w.log.settled("look for what dead workers left")
 	conclude := len(list) > 0 && !w.o.Supervised()
 	for _, k := range list {
-		if _, busy := w.orphans[k.Task]; busy {
-			continue
+		if !w.orphans[k.Task] {
+			w.orphans[k.Task] = true
+			go w.endOrphan(ctx, k, conclude)
 		}
-		w.orphans[k.Task] = struct{}{}
-		w.orphanJobs++
-		go w.endOrphan(ctx, k, conclude)
 	}
 }
 
@@ -130,28 +124,23 @@ func (w *Worker) endOrphan(ctx context.Context, k agentstatus.Claim, conclude bo
 		}
 	}
 	w.events <- func() {
-		w.orphanJobs--
 		delete(w.orphans, k.Task)
-		if left > 0 {
-			w.log.once("orphan "+k.Task, fmt.Sprintf("task %s: its worker is gone, and %s of it cannot be ended", k.Task, plural(left, "process")))
-			return
-		}
-		if k.Ended {
+		switch {
+		case left > 0:
+			w.log.once("orphan "+k.Task, fmt.Sprintf("task %s: its worker is gone, and %s of it cannot be ended", k.Task, terminal.Plural(left, "process")))
+		case k.Ended:
 			if err := w.o.Client.Forget(ctx, k, w.o.Now()); err != nil {
 				w.failed("clear away a dead worker's claim", err)
 			}
-			return
-		}
-		if !conclude {
-			return
-		}
-		why := fmt.Sprintf("worker process %d of %s is gone, and with it this run", k.Worker.PID, k.Agent)
-		if ended > 0 {
-			why += fmt.Sprintf("; %d processes that were left of it were ended", ended)
-		}
-		if err := w.o.Client.Conclude(ctx, k, why, w.o.Now()); err == nil {
-			w.log.say("task %s: %s", k.Task, why)
-			w.scanNow = true
+		case conclude:
+			why := fmt.Sprintf("worker process %d of %s is gone, and with it this run", k.Worker.PID, k.Agent)
+			if ended > 0 {
+				why += fmt.Sprintf("; %d processes that were left of it were ended", ended)
+			}
+			if err := w.o.Client.Conclude(ctx, k, why, w.o.Now()); err == nil {
+				w.log.say("task %s: %s", k.Task, why)
+				w.scanNow = true
+			}
 		}
 	}
 }

@@ -6,11 +6,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 )
-
-// gateWait bounds one call of the gate: a daemon that does not answer must not delay the heartbeat.
-const gateWait = 5 * time.Second
 
 // claimTasks scans for tasks and begins as many as there is room for.
 func (w *Worker) claimTasks(ctx context.Context, now time.Time) {
@@ -38,9 +37,6 @@ func (w *Worker) claimTasks(ctx context.Context, now time.Time) {
 	w.nothing = left == 0
 }
 
-// shortID shortens an id for messages.
-func shortID(id string) string { return id[:min(8, len(id))] }
-
 func (w *Worker) hasRoom() bool {
 	return len(w.jobs) < w.o.Jobs && !(w.o.Once && w.tally.Taken > 0)
 }
@@ -62,7 +58,7 @@ func (w *Worker) claim(ctx context.Context, task agentstatus.Work, refused *refu
 	}
 	w.log.settled("take a task")
 	w.tally.Taken++
-	j := &job{task: task, plan: p, mark: k.Mark, began: now, name: shortID(task.TaskID)}
+	j := newJob(ctx, task, p, k.Mark, now)
 	w.jobs[task.TaskID] = j
 	w.beatAt = now
 	if !p.runs() {
@@ -85,6 +81,12 @@ func (s refusals) cover(throttle *float64) bool {
 	})
 }
 
+const (
+	gateWait  = 5 * time.Second        // bounds one call of the gate: a daemon that does not answer must not delay the heartbeat
+	mostWait  = 5 * time.Second        // bounds the time between calls of the gate: it may open at any time
+	leastWait = 100 * time.Millisecond // keeps a very short wait from becoming a busy loop
+)
+
 // admitted asks the gate. While the gate refuses, the task stays where it is and any worker may take it.
 func (w *Worker) admitted(ctx context.Context, task agentstatus.Work, refused *refusals) bool {
 	if refused.cover(task.Throttle) {
@@ -101,26 +103,78 @@ func (w *Worker) admitted(ctx context.Context, task agentstatus.Work, refused *r
 		return true
 	}
 	*refused = append(*refused, task.Throttle)
-	now := w.o.Now()
-	if at := now.Add(max(min(wait, mostWait), leastWait)); wait > 0 && (w.gateAt.IsZero() || at.Before(w.gateAt)) {
+	if at := w.o.Now().Add(max(min(wait, mostWait), leastWait)); wait > 0 && (w.gateAt.IsZero() || at.Before(w.gateAt)) {
 		w.gateAt = at
 	}
 	w.log.once("gate "+task.TaskID, "task "+shortID(task.TaskID)+" waits: "+why)
 	return false
 }
 
-// mostWait bounds the time between calls of the gate: it may open at any time.
-const mostWait = 5 * time.Second
-
-// leastWait keeps a very short wait from becoming a busy loop.
-const leastWait = 100 * time.Millisecond
-
-// failed logs a failure that will be retried.
-func (w *Worker) failed(doing string, err error) {
-	w.log.once(doing, doing+": "+err.Error())
-	w.lastError = err.Error()
-	if outOfSpace(err) != w.diskFull {
-		w.diskFull = !w.diskFull
-		w.beatAt = w.o.Now()
+// launch starts the goroutine of a claimed task.
+func (w *Worker) launch(ctx context.Context, j *job, now time.Time) {
+	if j.task.Coordination.Progress {
+		j.reportAt = now
 	}
+	log := ""
+	if j.plan.capture {
+		var err error
+		if log, err = w.o.Client.OutputFile(j.task.TaskID, j.task.Attempt, now); err != nil {
+			w.failed("keep the output", err)
+		}
+	}
+	go w.perform(ctx, j, log)
+}
+
+// perform runs the command in its own goroutine.
+func (w *Worker) perform(ctx context.Context, j *job, log string) {
+	if err := w.runner.endOlder(ctx, j.task.TaskID); err != nil {
+		r := withError(statusFailed, newError(codeStillRunning, severityError, "%s was not started, for an older run of the task is not over: %v", j.plan.name, err))
+		w.events <- func() { w.conclude(j, r) }
+		return
+	}
+	before := j.plan.files()
+	if j.halted() != nil {
+		w.events <- func() { w.unclaim(ctx, j) }
+		return
+	}
+	e, err := w.runner.execute(j, log, func(shim proc.Identity) {
+		w.events <- func() { w.attach(ctx, j, shim) }
+	})
+	if err != nil {
+		w.events <- func() { w.failed("remove a task's temporary files", err) }
+	}
+	a := attempt{plan: j.plan, ended: e, asked: j.halted(), paths: w.planner.paths, output: w.o.Output}
+	r := a.result()
+	if e.Fault == "" {
+		before.compare(&j.plan, &r)
+		if log != "" {
+			r.Body.Output = log
+		}
+	}
+	a.measure(&r, w.o.Cores, w.o.Memory)
+	w.events <- func() { w.conclude(j, r) }
+}
+
+// attach records the process that runs the command in the claim. If the worker dies, the end of that process is the end
+// of the run.
+func (w *Worker) attach(ctx context.Context, j *job, shim proc.Identity) {
+	if err := w.o.Client.Attach(ctx, j.task.TaskID, protocol.Identity(shim), w.o.Now()); err != nil {
+		w.failed("note who runs the task", err)
+	}
+}
+
+// unclaim returns a task whose command was not started.
+func (w *Worker) unclaim(ctx context.Context, j *job) {
+	var err error
+	if j.halted() == errStopping {
+		if err = w.o.Client.Unclaim(ctx, j.task.TaskID, w.o.Now()); err == nil {
+			w.log.say("task %s: given back, nothing of it was run", j.name)
+			w.tally.Taken--
+			delete(w.jobs, j.task.TaskID)
+			return
+		}
+		w.failed("give a task back", err)
+	}
+	a := attempt{plan: j.plan, asked: j.halted()}
+	w.conclude(j, withError(statusFailed, a.halted()))
 }

@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/livhana/steward/join/run"
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
 func TestCommandsGetTheRequest(t *testing.T) {
 	s := newSite(t)
 	s.script("tools/research.sh", `printf '%s\n' "$@" > args; cat > stdin; echo "found it"; echo "and more"`)
-	q := request(typeResearch, map[string]any{"query": "How does $(it) work?"})
+	q := request(task.Research, map[string]any{"query": "How does $(it) work?"})
 	r := s.run(q, func(o *Options) {
 		o.Research = []string{"tools/research.sh", "{task}", "--in={project}", "{request}", "{other}"}
 	})
@@ -36,7 +37,7 @@ func TestCommandsGetTheRequest(t *testing.T) {
 func TestWithoutACommandTheTaskIsBlocked(t *testing.T) {
 	s := newSite(t)
 	for kind, p := range map[string]map[string]any{
-		typeResearch: {"query": "x"}, typeValidate: {"validation_type": "lint"}, typeDeploy: {"service_name": "x", "environment": "staging"},
+		task.Research: {"query": "x"}, task.Validate: {"validation_type": "lint"}, task.Deploy: {"service_name": "x", "environment": "staging"},
 	} {
 		r := s.run(request(kind, p))
 		e := theError(t, r, statusBlocked, codeUnconfigured)
@@ -48,7 +49,7 @@ func TestWithoutACommandTheTaskIsBlocked(t *testing.T) {
 
 func TestACommandThatIsNotThere(t *testing.T) {
 	s := newSite(t)
-	r := s.run(request(typeResearch, map[string]any{"query": "x"}), func(o *Options) { o.Research = []string{"no-such-program-here"} })
+	r := s.run(request(task.Research, map[string]any{"query": "x"}), func(o *Options) { o.Research = []string{"no-such-program-here"} })
 	if e := theError(t, r, statusFailed, codeNotFound); !strings.Contains(e.Message, "[worker.commands]") {
 		t.Errorf("got %+v", e)
 	}
@@ -58,7 +59,7 @@ func TestAFailedValidationIsFatal(t *testing.T) {
 	s := newSite(t)
 	s.write("src/a.ts", "x", 0o644)
 	s.script("lint.sh", "echo 'src/a.ts:12:5: error: unused'; exit 1")
-	r := s.run(request(typeValidate, map[string]any{"validation_type": "lint"}), func(o *Options) { o.Validate = []string{"./lint.sh"} })
+	r := s.run(request(task.Validate, map[string]any{"validation_type": "lint"}), func(o *Options) { o.Validate = []string{"./lint.sh"} })
 	if e := theError(t, r, statusFailed, codeValidation); e.Severity != severityFatal || e.File != filepath.Join(s.dir, "src/a.ts") || e.Line != 12 {
 		t.Errorf("got %+v", e)
 	}
@@ -67,7 +68,7 @@ func TestAFailedValidationIsFatal(t *testing.T) {
 // judge returns the result of a research command with this output and exit code.
 func judge(t *testing.T, stdout string, code int) agentstatus.Result {
 	t.Helper()
-	a := attempt{plan: plan{kind: typeResearch, name: "research", dir: "/p", capture: true, reports: true}, output: 1 << 20,
+	a := attempt{plan: plan{kind: task.Research, name: "research", dir: "/p", capture: true, reports: true}, output: 1 << 20,
 		ended: run.Ended{Code: code, Stdout: run.Output{Text: stdout}}, paths: allowedPaths{project: "/p"}}
 	return a.result()
 }
@@ -92,7 +93,7 @@ func TestReports(t *testing.T) {
 		{"success alone", `{"result": {"success": false, "summary": "s"}}`, 0, "failed", "EXECUTION_FAILED", "s", "s"},
 		{"unknown status", `{"status": "great"}`, 0, "failed", "EXECUTION_FAILED", `status is "great"`, ""},
 		{"unknown severity", `{"status": "failed", "errors": [{"code": "X", "message": "m", "severity": "bad"}]}`, 0, "failed", "EXECUTION_FAILED", `errors[0].severity is "bad"`, ""},
-		{"errors of the wrong type", `{"errors": "none"}`, 0, "failed", "EXECUTION_FAILED", "errors must be an array, not a string", ""},
+		{"errors of the wrong type", `{"errors": "none"}`, 0, "failed", "EXECUTION_FAILED", "errors must be an array, not string", ""},
 		{"an agent's envelope", `{"type":"result","is_error":false,"result":"All is well.\nMore."}`, 0, "completed", "", "", "All is well."},
 		{"a report in an envelope", `{"type":"result","is_error":false,"result":"Text.\n{\"status\":\"blocked\",\"errors\":[{\"code\":\"B\",\"message\":\"b\",\"severity\":\"error\"}]}"}`, 0, "blocked", "B", "b", ""},
 		{"an envelope of an error", `{"type":"result","is_error":true,"result":"Claude AI usage limit reached|1761168600"}`, 1, "failed", "RATE_LIMITED", "1761168600", ""},
@@ -130,7 +131,7 @@ func TestReportsFieldByField(t *testing.T) {
 func TestMetricsOfAReportStayNumbers(t *testing.T) {
 	s := newSite(t)
 	s.script("r.sh", `echo '{"status": "completed", "result": {"metrics": {"tests": 41, "share": 0.5, "exit_code": "mine"}}}'`)
-	id := s.submit(request(typeResearch, map[string]any{"query": "x"}))
+	id := s.submit(request(task.Research, map[string]any{"query": "x"}))
 	s.drain(func(o *Options) { o.Research = []string{"./r.sh"} })
 	var doc struct {
 		Result struct{ Metrics map[string]any }

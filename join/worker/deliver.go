@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -23,6 +21,7 @@ const (
 
 // conclude sets the result of a job. The job stays in hand until the result is written.
 func (w *Worker) conclude(j *job, r agentstatus.Result) {
+	j.halt(nil) // releases the context of an ended run
 	r.TaskID, r.Source, r.Mark, r.Completed = j.task.TaskID, w.o.Agent, j.mark, w.o.Now().UTC()
 	r.Status = cmp.Or(r.Status, statusFailed)
 	r.Body.Success = r.Status == statusCompleted
@@ -60,21 +59,11 @@ func (w *Worker) deliver(ctx context.Context, now time.Time) {
 			w.unsaved(j, err, now)
 			continue
 		}
-		w.saved(j, now)
+		w.tally.Last = j.result
+		w.log.settled("write the result of " + j.name)
+		delete(w.jobs, j.task.TaskID)
+		w.diskFull, w.lastError, w.beatAt, w.scanNow = false, "", now, true
 	}
-}
-
-func (w *Worker) inHand() []*job {
-	return slices.SortedFunc(maps.Values(w.jobs), func(a, b *job) int {
-		return cmp.Or(a.began.Compare(b.began), cmp.Compare(a.task.TaskID, b.task.TaskID))
-	})
-}
-
-func (w *Worker) saved(j *job, now time.Time) {
-	w.tally.Last = j.result
-	w.log.settled("write the result of " + j.name)
-	delete(w.jobs, j.task.TaskID)
-	w.diskFull, w.lastError, w.beatAt, w.scanNow = false, "", now, true
 }
 
 // unsaved postpones a result. When the worker's time to stop is up, it logs the result as lost.
@@ -82,7 +71,9 @@ func (w *Worker) unsaved(j *job, err error, now time.Time) {
 	j.tries++
 	w.failed("write the result of "+j.name, err)
 	if j.tries == 3 && !ofMachine(err) {
-		w.conclude(j, unwritable(j, err))
+		r := withError(statusFailed, newError(codeExecution, severityError, "%s is over (%s), but its result cannot be written: %v", j.plan.name, j.result.Status, err))
+		r.Seconds, r.Body.Output = j.result.Seconds, j.result.Body.Output
+		w.conclude(j, r)
 		return
 	}
 	if w.stopping && !now.Before(w.stopBy) {
@@ -128,16 +119,4 @@ func lastHalf(text string) string {
 		return text
 	}
 	return "[…]" + strings.ToValidUTF8(text[len(text)/2:], "")
-}
-
-// unwritable replaces a result that cannot be written to a file.
-func unwritable(j *job, err error) agentstatus.Result {
-	r := withError(statusFailed, agentstatus.TaskError{Code: codeExecution, Severity: severityError,
-		Message: line(j.plan.name+" is over ("+j.result.Status+"), but its result cannot be written: "+err.Error(), longestMessage)})
-	r.Seconds, r.Body.Output = j.result.Seconds, j.result.Body.Output
-	return r
-}
-
-func outOfSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

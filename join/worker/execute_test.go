@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
@@ -15,7 +16,7 @@ func TestArgumentsArriveAsTheyAre(t *testing.T) {
 	s := newSite(t)
 	args := []string{"a b", "$(touch pwned)", "`touch pwned`", "; touch pwned", "* ? [a]", "'\"\\", "", "--", "-n", "ä\n\ttab", "$HOME", "> pwned"}
 	script := s.script("scripts/show.sh", `for a; do printf '%s\037' "$a"; done`)
-	r := s.run(request(typeExecute, execute(script, args...)))
+	r := s.run(request(task.Execute, execute(script, args...)))
 	if r.Status != statusCompleted || !r.Body.Success || len(r.Errors) != 0 {
 		t.Fatalf("got %s %+v", r.Status, r.Errors)
 	}
@@ -56,7 +57,7 @@ func TestFolderEnvironmentAndInput(t *testing.T) {
 	}
 	p := execute(script)
 	p["working_directory"] = "sub"
-	q := request(typeExecute, p)
+	q := request(task.Execute, p)
 	r := s.run(q, func(o *Options) {
 		o.Environment, o.Environ = []string{"PATH", "LC_*", "NOTIFY_*"}, os.Environ()
 	})
@@ -82,7 +83,7 @@ func TestEachRunHasItsTemporaryFiles(t *testing.T) {
 mkdir "$TMPDIR/closed" && echo x > "$TMPDIR/closed/file" && ln -s "$PWD" "$TMPDIR/closed/away" && chmod 500 "$TMPDIR/closed" && echo x > "$TMPDIR/file"; kill -KILL $$`)
 	seen := map[string]bool{}
 	for range 2 {
-		r := s.run(request(typeExecute, execute(script)), func(o *Options) { o.Environment, o.Environ, o.Temp = []string{"PATH", "TMP*"}, os.Environ(), temp })
+		r := s.run(request(task.Execute, execute(script)), func(o *Options) { o.Environment, o.Environ, o.Temp = []string{"PATH", "TMP*"}, os.Environ(), temp })
 		mode, dir, _ := strings.Cut(strings.TrimSpace(r.Body.Stdout), "\n")
 		if mode != "drwx------" || filepath.Dir(dir) != temp || seen[dir] {
 			t.Errorf("got %q", r.Body.Stdout)
@@ -92,7 +93,7 @@ mkdir "$TMPDIR/closed" && echo x > "$TMPDIR/closed/file" && ln -s "$PWD" "$TMPDI
 	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 || s.read("temp.sh") == "" {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	lost := s.run(request(typeExecute, execute(script)), func(o *Options) { o.Temp = filepath.Join(temp, "missing") })
+	lost := s.run(request(task.Execute, execute(script)), func(o *Options) { o.Temp = filepath.Join(temp, "missing") })
 	if e := theError(t, lost, statusFailed, codeExecution); !strings.Contains(e.Message, "temporary files") {
 		t.Errorf("got %+v", e)
 	}
@@ -148,7 +149,7 @@ func TestErrorsByCode(t *testing.T) {
 			if !strings.HasPrefix(path, "..") {
 				path = filepath.Join(s.dir, path)
 			}
-			e := theError(t, s.run(request(typeExecute, execute(path))), c.status, c.code)
+			e := theError(t, s.run(request(task.Execute, execute(path))), c.status, c.code)
 			want := c.file
 			if want != "" && !strings.HasPrefix(want, "..") {
 				want = filepath.Join(s.dir, want)
@@ -168,7 +169,7 @@ setsid sh -c 'trap "" TERM; echo $$ > child; while :; do sleep 1; done' &
 while :; do sleep 1; done`)
 	p := execute(script)
 	p["timeout_seconds"] = 1.0
-	r := s.run(request(typeExecute, p))
+	r := s.run(request(task.Execute, p))
 	e := theError(t, r, statusTimeout, codeTimeout)
 	if e.Severity != severityError || !strings.Contains(e.Message, "limit of 1.0 s") {
 		t.Errorf("got %+v", e)
@@ -191,7 +192,7 @@ func (s *site) gone(file string) {
 
 func TestWhatForksAwayIsEndedWithItsTask(t *testing.T) {
 	s := newSite(t)
-	r := s.run(request(typeExecute, execute(s.script("fork.sh", `(setsid sh -c 'echo $$ > child; sleep 1000' >/dev/null 2>&1 &) ; while [ ! -s child ]; do sleep 0.01; done`))))
+	r := s.run(request(task.Execute, execute(s.script("fork.sh", `(setsid sh -c 'echo $$ > child; sleep 1000' >/dev/null 2>&1 &) ; while [ ! -s child ]; do sleep 0.01; done`))))
 	if r.Status != statusCompleted || r.Body.Metrics["survivors"] == int64(0) || !strings.Contains(r.Body.Summary, "left behind") {
 		t.Errorf("got %s, %v survivors, %q", r.Status, r.Body.Metrics["survivors"], r.Body.Summary)
 	}
@@ -200,7 +201,7 @@ func TestWhatForksAwayIsEndedWithItsTask(t *testing.T) {
 
 func TestAFloodIsCountedNotKept(t *testing.T) {
 	s := newSite(t)
-	id := s.submit(request(typeExecute, execute(s.script("flood.sh", `echo first; yes "$(printf '\033[31mred')" | head -c 30000000; echo last`))))
+	id := s.submit(request(task.Execute, execute(s.script("flood.sh", `echo first; yes "$(printf '\033[31mred')" | head -c 30000000; echo last`))))
 	s.drain()
 	r := s.result(id)
 	if r.Status != statusCompleted || !strings.HasPrefix(r.Body.Stdout+"first", "first") || !strings.HasSuffix(r.Body.Stdout, "last\n") {
@@ -219,7 +220,7 @@ func TestAFloodIsCountedNotKept(t *testing.T) {
 
 func TestAResultOfControlCharactersStaysReadable(t *testing.T) {
 	s := newSite(t)
-	id := s.submit(request(typeExecute, execute(s.script("bells.sh", `head -c 3000000 /dev/zero | tr '\000' '\001'; echo last`))))
+	id := s.submit(request(task.Execute, execute(s.script("bells.sh", `head -c 3000000 /dev/zero | tr '\000' '\001'; echo last`))))
 	s.drain(func(o *Options) { o.Output = 256 << 10 })
 	r := s.result(id)
 	if doc := s.read("tmp/agent_status/codex_tasks/task_" + id + ".result.json"); len(doc) > 1<<20 || r.Status != statusCompleted || !strings.HasSuffix(r.Body.Stdout, "last\n") {
@@ -233,7 +234,7 @@ func TestNothingOfAnOutputThatIsNotToBeCapturedIsKept(t *testing.T) {
 	s := newSite(t)
 	p := execute(s.script("secret.sh", "echo hush-hush; echo hush-hush >&2; exit 4"))
 	p["capture_output"] = false
-	id := s.submit(request(typeExecute, p))
+	id := s.submit(request(task.Execute, p))
 	s.drain()
 	theError(t, s.result(id), statusFailed, codeExecution)
 	if doc := string(s.detail(id).ResultRaw); strings.Contains(doc, "hush") || !strings.Contains(doc, "exit code 4") {
@@ -250,7 +251,7 @@ func TestWhatWasMadeAndChanged(t *testing.T) {
 		s.write(name, "before", 0o644)
 	}
 	script := s.script("make.sh", "mkdir -p out; echo x > out/new.txt; printf after! > old.txt; touch touched.txt; rm gone.txt; printf 'BEFORE' > same.txt; printf before > same.txt")
-	r := s.run(request(typeExecute, execute(script), func(r *agentstatus.Request) {
+	r := s.run(request(task.Execute, execute(script), func(r *agentstatus.Request) {
 		r.Payload.Artifacts = []string{"out/new.txt", filepath.Join(s.dir, "same.txt"), "never.txt", "/etc/passwd"}
 		r.Payload.Modify = []string{filepath.Join(s.dir, "old.txt"), filepath.Join(s.dir, "same.txt"), filepath.Join(s.dir, "touched.txt"), filepath.Join(s.dir, "gone.txt")}
 	}))
@@ -267,31 +268,31 @@ func TestADryRunRunsNothing(t *testing.T) {
 	script := s.script("act.sh", "touch acted")
 	p := execute(script, "a b")
 	p["dry_run"] = true
-	r := s.run(request(typeExecute, p))
+	r := s.run(request(task.Execute, p))
 	if r.Status != statusCompleted || r.Body.Metrics["dry_run"] != true || !strings.Contains(r.Body.Summary, "act.sh 'a b'") || !strings.Contains(r.Body.Summary, "there and executable") {
 		t.Errorf("got %s %q %v", r.Status, r.Body.Summary, r.Body.Metrics)
 	}
 	p["script_path"] = filepath.Join(s.dir, "none.sh")
-	if r = s.run(request(typeExecute, p)); r.Status != statusCompleted || !strings.Contains(r.Body.Summary, "but "+filepath.Join(s.dir, "none.sh")+" does not exist") {
+	if r = s.run(request(task.Execute, p)); r.Status != statusCompleted || !strings.Contains(r.Body.Summary, "but "+filepath.Join(s.dir, "none.sh")+" does not exist") {
 		t.Errorf("got %s %q", r.Status, r.Body.Summary)
 	}
 	act := func(o *Options) {
 		o.Deploy, o.Research = []string{script}, []string{script}
 	}
 	deploy := map[string]any{"service_name": "voice", "environment": "staging", "dry_run": true}
-	if r = s.run(request(typeDeploy, deploy), act); r.Status != statusCompleted || !strings.Contains(r.Body.Summary, "would run") || r.Body.Metrics["dry_run"] != true {
+	if r = s.run(request(task.Deploy, deploy), act); r.Status != statusCompleted || !strings.Contains(r.Body.Summary, "would run") || r.Body.Metrics["dry_run"] != true {
 		t.Errorf("got %s %q", r.Status, r.Body.Summary)
 	}
-	if r = s.run(request(typeResearch, map[string]any{"query": "why", "dry_run": true}), act); r.Status != statusCompleted {
+	if r = s.run(request(task.Research, map[string]any{"query": "why", "dry_run": true}), act); r.Status != statusCompleted {
 		t.Errorf("got %s %q", r.Status, r.Body.Summary)
 	}
 	q := map[string]any{"query": "why", "dry_run": true, "search_paths": []any{"/etc"}}
-	theError(t, s.run(request(typeResearch, q), act), statusFailed, codePermission)
+	theError(t, s.run(request(task.Research, q), act), statusFailed, codePermission)
 	if _, err := os.Stat(filepath.Join(s.dir, "acted")); err == nil {
 		t.Error("something was run")
 	}
 	rehearsal := s.script("rehearse.sh", `[ "$STEWARD_DRY_RUN" = 1 ] && echo "plan: 3 changes"`)
-	if r = s.run(request(typeDeploy, deploy), act, func(o *Options) { o.DeployDryRun = []string{rehearsal} }); r.Body.Summary != "plan: 3 changes" || r.Body.Metrics["dry_run"] != true {
+	if r = s.run(request(task.Deploy, deploy), act, func(o *Options) { o.DeployDryRun = []string{rehearsal} }); r.Body.Summary != "plan: 3 changes" || r.Body.Metrics["dry_run"] != true {
 		t.Errorf("got %q %v", r.Body.Summary, r.Body.Metrics)
 	}
 }

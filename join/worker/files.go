@@ -65,7 +65,7 @@ func stateOf(path string) state {
 // folder.
 type snapshot struct {
 	named  map[string]state
-	listed map[string]stamp // nil: too many to list
+	listed map[string]state // size and time only; nil: too many to list
 }
 
 func (p *plan) files() snapshot {
@@ -74,12 +74,6 @@ func (p *plan) files() snapshot {
 		before.named[path] = stateOf(path)
 	}
 	return before
-}
-
-// stamp is what a listing records of a file.
-type stamp struct {
-	size int64
-	time time.Time
 }
 
 // A folder with more entries than mostListed is not compared, and a result names at most mostChanged files of a
@@ -91,8 +85,8 @@ const (
 
 // listFiles returns the plain files below a folder, except those of git, node_modules and the protocol; nil: too many, or
 // the folder cannot be read.
-func listFiles(dir string) map[string]stamp {
-	files, entries := map[string]stamp{}, 0
+func listFiles(dir string) map[string]state {
+	files, entries := map[string]state{}, 0
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			if path == dir {
@@ -108,7 +102,7 @@ func listFiles(dir string) map[string]stamp {
 			return filepath.SkipDir
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			files[path] = stamp{info.Size(), info.ModTime()}
+			files[path] = state{there: true, size: info.Size(), time: info.ModTime()}
 		}
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
@@ -16,7 +17,7 @@ func TestResultNamesWhatTheCommandWrote(t *testing.T) {
 	s.write("old.txt", "before\n", 0o644)
 	s.write("still.txt", "same\n", 0o644)
 	script := s.script("make.sh", "mkdir -p out node_modules/x .git; echo a > report.txt; echo b > out/more.txt; echo after all > old.txt; echo c > node_modules/x/y; echo d > .git/e")
-	r := s.run(request(typeExecute, execute(script)))
+	r := s.run(request(task.Execute, execute(script)))
 	if want := []string{filepath.Join(s.dir, "out/more.txt"), filepath.Join(s.dir, "report.txt")}; !slices.Equal(r.Body.Artifacts, want) {
 		t.Errorf("artifacts %q, want %q", r.Body.Artifacts, want)
 	}
@@ -25,7 +26,7 @@ func TestResultNamesWhatTheCommandWrote(t *testing.T) {
 	}
 	// Above mostChanged the result names only the files that the request names.
 	script = s.script("many.sh", fmt.Sprintf("i=0; while [ $i -lt %d ]; do : > many$i; i=$((i+1)); done; echo z > named.txt", mostChanged+1))
-	r = s.run(request(typeExecute, execute(script), func(r *agentstatus.Request) { r.Payload.Artifacts = []string{"named.txt"} }))
+	r = s.run(request(task.Execute, execute(script), func(r *agentstatus.Request) { r.Payload.Artifacts = []string{"named.txt"} }))
 	if want := []string{filepath.Join(s.dir, "named.txt")}; !slices.Equal(r.Body.Artifacts, want) {
 		t.Errorf("artifacts %d, want %q", len(r.Body.Artifacts), want)
 	}

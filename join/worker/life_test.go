@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/platform/confine"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
@@ -23,7 +24,7 @@ func TestTwoWorkersRunEachTaskOnce(t *testing.T) {
 	script := s.script("count.sh", `echo "$1" >> runs`)
 	const tasks = 30
 	for i := range tasks {
-		s.submit(request(typeExecute, execute(script, fmt.Sprint(i))))
+		s.submit(request(task.Execute, execute(script, fmt.Sprint(i))))
 	}
 	var both sync.WaitGroup
 	taken := 0
@@ -63,9 +64,9 @@ func TestTheGate(t *testing.T) {
 	limit := func(v float64) func(*agentstatus.Request) {
 		return func(r *agentstatus.Request) { r.Throttle = &v }
 	}
-	low := s.submit(request(typeExecute, execute(script, "low"), limit(0.5), func(r *agentstatus.Request) { r.Priority = "critical" }))
-	s.submit(request(typeExecute, execute(script, "lower"), limit(0.4)))
-	s.submit(request(typeExecute, execute(script, "high"), limit(0.9)))
+	low := s.submit(request(task.Execute, execute(script, "low"), limit(0.5), func(r *agentstatus.Request) { r.Priority = "critical" }))
+	s.submit(request(task.Execute, execute(script, "lower"), limit(0.4)))
+	s.submit(request(task.Execute, execute(script, "high"), limit(0.9)))
 	var mu sync.Mutex
 	load, asked := 0.7, map[string]int{}
 	gate := func(_ context.Context, task string, throttle *float64) (bool, string, time.Duration) {
@@ -104,7 +105,7 @@ func (s *site) heartbeat() (status string, tasks []string, health map[string]any
 
 func TestItBeatsWhileItWorksAndStopsWhenTheTaskIsCancelled(t *testing.T) {
 	s := newSite(t)
-	id := s.submit(request(typeExecute, execute(s.script("long.sh", "echo $$ > pid; sleep 1000"))))
+	id := s.submit(request(task.Execute, execute(s.script("long.sh", "echo $$ > pid; sleep 1000"))))
 	hints := make(chan struct{}, 1)
 	stop := s.background(func(o *Options) { o.Poll, o.Beat, o.Hints = time.Hour, time.Hour, hints })
 	s.await("the task runs", func() bool { return s.read("pid") != "" })
@@ -129,8 +130,8 @@ func TestItBeatsWhileItWorksAndStopsWhenTheTaskIsCancelled(t *testing.T) {
 
 func TestAskedToEndItStopsWhatRuns(t *testing.T) {
 	s := newSite(t)
-	id := s.submit(request(typeExecute, execute(s.script("long.sh", "trap '' TERM; echo $$ > pid; while :; do sleep 1; done"))))
-	next := s.submit(request(typeExecute, execute(s.script("next.sh", "touch next-ran"))))
+	id := s.submit(request(task.Execute, execute(s.script("long.sh", "trap '' TERM; echo $$ > pid; while :; do sleep 1; done"))))
+	next := s.submit(request(task.Execute, execute(s.script("next.sh", "touch next-ran"))))
 	stop := s.background()
 	s.await("the task runs", func() bool { return s.read("pid") != "" })
 	stop()
@@ -149,7 +150,7 @@ func TestAskedToEndItStopsWhatRuns(t *testing.T) {
 
 func TestWhatHasNotBegunIsGivenBack(t *testing.T) {
 	s := newSite(t)
-	id := s.submit(request(typeExecute, execute(s.script("run.sh", "touch ran"))))
+	id := s.submit(request(task.Execute, execute(s.script("run.sh", "touch ran"))))
 	o := s.options()
 	o.Client = s.connect()
 	defer o.Client.Close()
@@ -164,10 +165,10 @@ func TestWhatHasNotBegunIsGivenBack(t *testing.T) {
 	if err := o.Client.Claim(t.Context(), list[0], agentstatus.Claim{Agent: agent, Worker: o.Process, Mark: "m"}, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	j := &job{task: list[0], plan: w.planner.plan(list[0]), mark: "m", began: time.Now()}
+	j := newJob(t.Context(), list[0], w.planner.plan(list[0]), "m", time.Now())
 	w.jobs[id] = j
-	j.halt(haltStopping)
-	go w.perform(t.Context(), j, w.runner.spec(j, ""))
+	j.halt(errStopping)
+	go w.perform(t.Context(), j, "")
 	(<-w.events)()
 	if d := s.detail(id); d.State != agentstatus.StatePending || d.Claim != nil || d.Result != nil || s.read("ran") != "" || len(w.jobs) != 0 {
 		t.Errorf("got %s, %+v, %+v", d.State, d.Claim, d.Result)
@@ -181,7 +182,7 @@ func TestOnce(t *testing.T) {
 		t.Errorf("nothing to take: got %+v", tally)
 	}
 	for range 2 {
-		s.submit(request(typeExecute, execute(s.script("run.sh", "echo x >> runs; exit 7"))))
+		s.submit(request(task.Execute, execute(s.script("run.sh", "echo x >> runs; exit 7"))))
 	}
 	if tally := s.drain(once); tally.Taken != 1 || tally.Last == nil || tally.Last.Status != statusFailed || tally.Last.Body.Metrics["exit_code"] != 7 {
 		t.Errorf("got %+v", tally)
@@ -209,7 +210,7 @@ func child(t *testing.T, env ...string) (proc.Identity, *exec.Cmd) {
 
 func TestAnOlderRunIsEndedFirst(t *testing.T) {
 	s := newSite(t)
-	q := request(typeExecute, execute(s.script("run.sh", "true")))
+	q := request(task.Execute, execute(s.script("run.sh", "true")))
 	old, _ := child(t, "STEWARD_TASK_ID="+q.TaskID, "STEWARD_PROJECT="+s.dir)
 	stranger, _ := child(t, "STEWARD_TASK_ID="+q.TaskID, "STEWARD_PROJECT="+s.dir+"/other")
 	if _, err := proc.Marked("STEWARD_TASK_ID", q.TaskID); err != nil {
@@ -228,7 +229,7 @@ func TestAnOlderRunIsEndedFirst(t *testing.T) {
 
 func TestWhatADeadWorkerLeftIsConcluded(t *testing.T) {
 	s := newSite(t)
-	id := s.submit(request(typeExecute, execute(s.script("run.sh", "true"))))
+	id := s.submit(request(task.Execute, execute(s.script("run.sh", "true"))))
 	worker, dead := child(t)
 	left, _ := child(t, "STEWARD_RUN=the-mark-of-"+id)
 	list, err := s.client.Open(t.Context(), agent, time.Now())
@@ -259,7 +260,7 @@ func TestWhatADeadWorkerLeftIsConcluded(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	s := newSite(t)
-	id := s.submit(request(typeExecute, execute(s.script("long.sh", "echo $$ > pid; while [ ! -e end ]; do sleep 0.05; done")), func(r *agentstatus.Request) {
+	id := s.submit(request(task.Execute, execute(s.script("long.sh", "echo $$ > pid; while [ ! -e end ]; do sleep 0.05; done")), func(r *agentstatus.Request) {
 		r.Coordination = agentstatus.RequestCoordination{Progress: true, Every: 1}
 	}))
 	stop := s.background()
@@ -300,7 +301,7 @@ func TestAFullDiskLosesNoResult(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
 	s := siteAt(t, dir)
-	id := s.submit(request(typeExecute, execute(s.script("fill.sh", "head -c 50000000 /dev/zero > filled"))))
+	id := s.submit(request(task.Execute, execute(s.script("fill.sh", "head -c 50000000 /dev/zero > filled"))))
 	stop := s.background(func(o *Options) { o.Poll = time.Hour })
 	s.await("the result cannot be written", func() bool { return strings.Contains(s.said.text(), "write the result") })
 	if d := s.detail(id); d.State != agentstatus.StateRunning || d.Claim == nil {
@@ -324,7 +325,7 @@ func TestAtTheEndItSaysWhichResultIsLost(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = exec.Command("umount", "-l", dir).Run() })
 	s := siteAt(t, dir)
-	id := s.submit(request(typeExecute, execute(s.script("fill.sh", "head -c 50000000 /dev/zero > filled"))))
+	id := s.submit(request(task.Execute, execute(s.script("fill.sh", "head -c 50000000 /dev/zero > filled"))))
 	stop := s.background()
 	s.await("the result cannot be written", func() bool { return strings.Contains(s.said.text(), "write the result") })
 	if tally := stop(); len(tally.Unsaved) != 1 || tally.Unsaved[0] != id || !strings.Contains(s.said.text(), "could not be written and is lost") {
@@ -341,7 +342,7 @@ func TestCommandsWriteWhereTheyMay(t *testing.T) {
 	t.Cleanup(func() { os.Remove(away) })
 	temp := t.TempDir()
 	script := s.script("write.sh", `touch inside "$TMPDIR/inside" && echo x > /dev/null && touch `+temp+"/beside; touch "+away)
-	r := s.run(request(typeExecute, execute(script)), func(o *Options) { o.Confine, o.Temp = true, temp })
+	r := s.run(request(task.Execute, execute(script)), func(o *Options) { o.Confine, o.Temp = true, temp })
 	theError(t, r, statusFailed, codeExecution)
 	if _, err := os.Stat(away); err == nil || r.Body.Metrics["confined"] != true {
 		t.Errorf("it wrote out of the project (%v), metrics %v", err, r.Body.Metrics)

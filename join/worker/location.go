@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -31,20 +32,16 @@ const mostLines = 400
 // Only existing files in the allowed folders count.
 func (f finder) inOutput(text string) (file string, at int, ok bool) {
 	lines := strings.Split(text, "\n")
-	if len(lines) > mostLines {
-		lines = lines[len(lines)-mostLines:]
-	}
-	for i := len(lines) - 1; i >= 0; i-- {
-		if file, at, ok = f.match(pythonFrame(), lines[i]); ok && !foreign(file) {
+	lines = lines[max(0, len(lines)-mostLines):]
+	for _, l := range slices.Backward(lines) {
+		if file, at, ok = f.match(l, pythonFrame); ok {
 			return file, at, true
 		}
 	}
-	for _, form := range [][]func() *regexp.Regexp{{nodeFrame}, {shellLine, typeScript, arrowed, plainPlace}} {
+	for _, forms := range [][]func() *regexp.Regexp{{nodeFrame}, {shellLine, typeScript, arrowed, plainPlace}} {
 		for _, l := range lines {
-			for _, re := range form {
-				if file, at, ok = f.match(re(), l); ok && !foreign(file) {
-					return file, at, true
-				}
+			if file, at, ok = f.match(l, forms...); ok {
+				return file, at, true
 			}
 		}
 	}
@@ -61,20 +58,25 @@ func foreign(file string) bool {
 	return false
 }
 
-func (f finder) match(re *regexp.Regexp, text string) (string, int, bool) {
+// match returns the file and line that one line of an output names in one of the forms.
+func (f finder) match(text string, forms ...func() *regexp.Regexp) (file string, at int, ok bool) {
 	if len(text) > 2000 {
 		return "", 0, false
 	}
-	m := re.FindStringSubmatch(text)
-	if m == nil {
-		return "", 0, false
+	for _, form := range forms {
+		m := form().FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		at, err := strconv.Atoi(m[2])
+		if err != nil || at < 1 {
+			continue
+		}
+		if file, ok := f.file(m[1]); ok && !foreign(file) {
+			return file, at, true
+		}
 	}
-	at, err := strconv.Atoi(m[2])
-	if err != nil || at < 1 {
-		return "", 0, false
-	}
-	file, ok := f.file(m[1])
-	return file, at, ok
+	return "", 0, false
 }
 
 // file returns the absolute path of a file that an output names.

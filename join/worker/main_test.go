@@ -255,3 +255,14 @@ func theError(t *testing.T, r agentstatus.Result, status, code string) agentstat
 	}
 	return r.Errors[0]
 }
+
+// number returns a metric as its reader sees it.
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case int64:
+		return float64(n), true
+	case float64:
+		return n, true
+	}
+	return 0, false
+}

@@ -1,60 +1,14 @@
 package worker
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"strings"
-	"time"
 
 	"github.com/livhana/steward/join/run"
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
-)
-
-// Statuses, severities and codes of protocol 000 (Task Result Schema, Error Codes).
-const (
-	statusCompleted = "completed"
-	statusFailed    = "failed"
-	statusPartial   = "partial"
-	statusTimeout   = "timeout"
-	statusBlocked   = "blocked"
-
-	severityFatal   = "fatal"
-	severityError   = "error"
-	severityWarning = "warning"
-
-	codeCapacity   = "CAPACITY_EXCEEDED"
-	codeNotFound   = "FILE_NOT_FOUND"
-	codePermission = "PERMISSION_DENIED"
-	codeTimeout    = "TIMEOUT"
-	codeExecution  = "EXECUTION_FAILED"
-	codeValidation = "VALIDATION_FAILED"
-	codeConflict   = "GIT_CONFLICT"
-)
-
-// Codes that the document does not define.
-const (
-	codeInvalid      = "INVALID_REQUEST"
-	codeUnconfigured = "COMMAND_NOT_CONFIGURED"
-	codeLimited      = "RATE_LIMITED"
-	codeDiskFull     = "DISK_FULL"
-	codeCancelled    = "CANCELLED"
-	codeStopped      = "WORKER_STOPPED"
-	codeStillRunning = "STILL_RUNNING"
-	codeLeft         = "PROCESSES_LEFT"
-)
-
-const (
-	longestMessage = 1000 // bytes
-	longestSummary = 500
-)
-
-// halt is why a running task was asked to end.
-type halt int
-
-const (
-	haltNone halt = iota
-	haltCancelled
-	haltStopping
-	haltDisowned // its claim is gone
 )
 
 // faultBroken is the Fault of a run whose shim ended without a report.
@@ -64,7 +18,7 @@ const faultBroken = "broken"
 type attempt struct {
 	plan   plan
 	ended  run.Ended
-	asked  halt
+	asked  error // why the run was to end; nil: it was not asked to
 	paths  allowedPaths
 	output int // bytes of each stream that may go into the result
 }
@@ -80,24 +34,21 @@ func (a *attempt) result() agentstatus.Result {
 		r.Errors = []agentstatus.TaskError{a.halted()}
 	case e.TimedOut:
 		r.Status = statusTimeout
-		r.Errors = []agentstatus.TaskError{{Code: codeTimeout, Severity: severityError, Message: fmt.Sprintf(
-			"%s was stopped after its limit of %s, with all that it had started", a.plan.name, span(a.plan.limit))}}
+		r.Errors = []agentstatus.TaskError{newError(codeTimeout, severityError,
+			"%s was stopped after its limit of %s, with all that it had started", a.plan.name, span(a.plan.limit))}
 	case a.plan.reports && a.reported(&r):
 	case e.Code == 0 && e.Signal == "":
 		r.Status = statusCompleted
 	default:
 		r.Errors = []agentstatus.TaskError{a.failure()}
 	}
-	if r.Body.Summary == "" {
-		r.Body.Summary = a.summary(r)
-	}
+	r.Body.Summary = cmp.Or(r.Body.Summary, a.summary(r))
 	r.Body.Success = r.Status == statusCompleted
 	if a.plan.capture {
 		r.Body.Stdout, r.Body.Stderr = a.kept(e.Stdout.Text), a.kept(e.Stderr.Text)
 	}
 	if n := e.Unended; n > 0 {
-		r.Errors = append(r.Errors, agentstatus.TaskError{Code: codeLeft, Severity: severityWarning,
-			Message: fmt.Sprintf("%d of the processes that it started could not be ended", n)})
+		r.Errors = append(r.Errors, newError(codeLeft, severityWarning, "%d of the processes that it started could not be ended", n))
 	}
 	return r
 }
@@ -114,20 +65,18 @@ func (a *attempt) kept(text string) string {
 // halted is the error of a run that was asked to end.
 func (a *attempt) halted() agentstatus.TaskError {
 	switch a.asked {
-	case haltDisowned:
-		return agentstatus.TaskError{Code: codeStopped, Severity: severityError, Message: a.plan.name + " was stopped: its claim was taken away"}
-	case haltCancelled:
-		return agentstatus.TaskError{Code: codeCancelled, Severity: severityError, Message: a.plan.name + " was stopped: the task was cancelled"}
+	case errDisowned:
+		return newError(codeStopped, severityError, "%s was stopped: its claim was taken away", a.plan.name)
+	case errCancelled:
+		return newError(codeCancelled, severityError, "%s was stopped: the task was cancelled", a.plan.name)
 	}
-	return agentstatus.TaskError{Code: codeStopped, Severity: severityError,
-		Message: a.plan.name + " was stopped before its end: its worker had to end. What it had done by then stays done"}
+	return newError(codeStopped, severityError, "%s was stopped before its end: its worker had to end. What it had done by then stays done", a.plan.name)
 }
 
 // fault says why the command could not be started.
 func (a *attempt) fault() agentstatus.TaskError {
 	if a.ended.Fault == faultBroken {
-		return agentstatus.TaskError{Code: codeExecution, Severity: severityError,
-			Message: line(fmt.Sprintf("it is not known how %s ended: %s", a.plan.name, a.ended.Problem), longestMessage)}
+		return newError(codeExecution, severityError, "it is not known how %s ended: %s", a.plan.name, a.ended.Problem)
 	}
 	program := a.plan.argv[0]
 	e := startError(&run.Fault{Kind: a.ended.Fault, Problem: a.plan.name + " could not be started: " + a.ended.Problem}, program)
@@ -135,7 +84,7 @@ func (a *attempt) fault() agentstatus.TaskError {
 	case kind == run.Format:
 		e.Message = a.plan.name + " could not be started: it is no program, and its first line names none; begin it with a line like #!/bin/sh"
 		e.Line = 1
-	case kind == run.NotFound && a.plan.kind != typeExecute:
+	case kind == run.NotFound && a.plan.kind != task.Execute:
 		e.Message += fmt.Sprintf(" (see %s under [worker.commands])", a.plan.name)
 	case kind == run.NotFound && run.Runnable(program) == nil: // its first line names a missing interpreter
 		e.Line = 1
@@ -146,24 +95,23 @@ func (a *attempt) fault() agentstatus.TaskError {
 // failure is the error of a command that failed by itself.
 func (a *attempt) failure() agentstatus.TaskError {
 	out, err := tail(a.ended.Stdout.Text), tail(a.ended.Stderr.Text)
-	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError, Message: a.endWords()}
-	if a.plan.kind == typeValidate {
+	e := newError(codeExecution, severityError, "%s", a.endWords())
+	if a.plan.kind == task.Validate {
 		e.Code, e.Severity = codeValidation, severityFatal
 	}
 	find := finder{dirs: []string{a.plan.dir, a.paths.project}, owns: a.paths.allows}
-	if a.ended.Signal == "" {
-		switch c, ok := conflict(err + "\n" + out); {
-		case ok:
+	if both := err + "\n" + out; a.ended.Signal == "" {
+		if c, ok := conflict(both); ok {
 			e.Code, e.Severity, e.Message = codeConflict, severityFatal, c.words
 			e.File, _ = find.file(c.file)
 			return e
-		case full(err + "\n" + out):
+		}
+		if diskFull().MatchString(both) {
 			e.Code, e.Severity = codeDiskFull, severityError
 			return e
 		}
-		if words := limited(err + "\n" + out); words != "" {
-			e.Code, e.Severity, e.Message = codeLimited, severityWarning, words
-			return e
+		if words := limited(both); words != "" {
+			return newError(codeLimited, severityWarning, "%s", words)
 		}
 	}
 	var ok bool
@@ -183,27 +131,20 @@ func (a *attempt) endWords() string {
 			words += ", perhaps by the kernel for want of memory"
 		}
 	}
-	last := lastLine(e.Stderr.Text)
-	if last == "" {
-		last = lastLine(e.Stdout.Text)
-	}
-	if a.plan.capture && last != "" {
+	if last := cmp.Or(lastLine(e.Stderr.Text), lastLine(e.Stdout.Text)); a.plan.capture && last != "" {
 		words += ": " + last
 	}
-	return line(words, longestMessage)
+	return words
 }
 
 // summary describes the outcome in one sentence.
 func (a *attempt) summary(r agentstatus.Result) string {
 	e := &a.ended
-	var words string
-	switch {
-	case len(r.Errors) > 0:
+	words := fmt.Sprintf("%s completed in %s", a.plan.name, span(e.End.Sub(e.Start)))
+	if len(r.Errors) > 0 {
 		words = r.Errors[0].Message
-	case a.plan.reports && firstLine(e.Stdout.Text) != "":
-		words = firstLine(e.Stdout.Text)
-	default:
-		words = fmt.Sprintf("%s completed in %s", a.plan.name, span(e.End.Sub(e.Start)))
+	} else if a.plan.reports {
+		words = cmp.Or(firstLine(e.Stdout.Text), words)
 	}
 	if e.Survivors > 0 && !e.TimedOut && !e.Stopped {
 		words += fmt.Sprintf(" (%d processes that it left behind were ended)", e.Survivors)
@@ -211,13 +152,30 @@ func (a *attempt) summary(r agentstatus.Result) string {
 	return line(words, longestSummary)
 }
 
-// span formats a duration for people.
-func span(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%.0f s", d.Seconds())
+// measure adds what the run consumed (protocol 000: capacity_used, result.metrics) on a machine with so many processors
+// and bytes of memory; 0 is unknown.
+func (a *attempt) measure(r *agentstatus.Result, cores int, memory uint64) {
+	e := &a.ended
+	wall, cpu := max(e.End.Sub(e.Start), 0), e.User+e.System
+	r.Seconds = seconds(wall)
+	var share float64 // of the processors or of the memory, whichever is larger
+	if wall > 0 && cores > 0 {
+		share = cpu.Seconds() / (wall.Seconds() * float64(cores))
 	}
-	return fmt.Sprintf("%.0f min", d.Minutes())
+	if memory > 0 {
+		share = max(share, float64(e.MaxRSS)/float64(memory))
+	}
+	r.Capacity = math.Round(min(max(share, 0), 1)*1000) / 1000
+	m := r.Body.Metrics
+	m["exit_code"], m["survivors"], m["output_bytes"] = e.Code, e.Survivors, e.Stdout.Bytes+e.Stderr.Bytes
+	m["wall_seconds"], m["cpu_seconds"], m["max_rss_mb"] = seconds(wall), seconds(cpu), math.Round(float64(e.MaxRSS)/(1<<20)*10)/10
+	if e.Signal != "" {
+		m["signal"] = e.Signal
+	}
+	if e.Confined {
+		m["confined"] = true
+	}
+	if a.plan.dry {
+		m["dry_run"] = true
+	}
 }

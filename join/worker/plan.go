@@ -2,21 +2,18 @@ package worker
 
 import (
 	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/join/run"
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
-)
-
-// The request types of protocol 000.
-const (
-	typeExecute  = "execute"
-	typeResearch = "research"
-	typeValidate = "validate"
-	typeDeploy   = "deploy"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // plan is what a task requires: a command, or a result without a command.
@@ -39,22 +36,16 @@ type plan struct {
 // runs reports whether there is a command to run.
 func (p *plan) runs() bool { return p.result == nil }
 
-// refuse ends the plan with an error.
+// refuse ends the plan with an error. The first error counts.
 func (p *plan) refuse(status string, e agentstatus.TaskError) {
 	if p.result == nil {
-		e.Message = line(e.Message, longestMessage)
 		r := withError(status, e)
 		p.result = &r
 	}
 }
 
-// withError is a result with a single error.
-func withError(status string, e agentstatus.TaskError) agentstatus.Result {
-	return agentstatus.Result{Status: status, Errors: []agentstatus.TaskError{e}, Body: agentstatus.ResultBody{Summary: e.Message}}
-}
-
-func (p *plan) invalid(message string) {
-	p.refuse(statusFailed, agentstatus.TaskError{Code: codeInvalid, Message: message, Severity: severityFatal})
+func (p *plan) invalid(format string, args ...any) {
+	p.refuse(statusFailed, newError(codeInvalid, severityFatal, format, args...))
 }
 
 // planner makes plans. It reads files but does not change any.
@@ -65,42 +56,67 @@ type planner struct {
 	programs allowedPaths
 }
 
+// parameters is the prefix of the names of fields in messages.
+const parameters = "payload.parameters."
+
 // plan decides how to carry out a request (protocol 000, Task Types & Payloads).
 func (m *planner) plan(w agentstatus.Work) plan {
 	p := plan{task: w.TaskID, kind: cmp.Or(w.Type, w.Payload.TaskType), dir: m.paths.project, stdin: w.Raw, capture: true, limit: m.limit(w.Timeout)}
-	if w.Payload.Parameters == nil {
+	given := w.Payload.Parameters
+	if given == nil {
 		p.invalid("payload.parameters is missing, or is no object")
 		return p
 	}
-	problem := ""
-	given := fields{w.Payload.Parameters, "payload.parameters.", &problem}
-	p.dry = given.flag("dry_run", false)
+	var common struct {
+		DryRun bool `json:"dry_run"`
+	}
+	p.read(given, &common)
+	p.dry = common.DryRun
 	switch p.kind {
-	case typeExecute:
+	case task.Execute:
 		m.execute(&p, given)
-	case typeResearch:
-		given.filled("query")
-		m.located(&p, "payload.parameters.search_paths", given.texts("search_paths"), true)
+	case task.Research:
+		var q struct {
+			Query string
+			Paths []string `json:"search_paths"`
+		}
+		p.read(given, &q)
+		p.needs("query", q.Query)
+		m.located(&p, parameters+"search_paths", q.Paths)
 		m.command(&p, "research", m.Research)
-	case typeValidate:
-		given.filled("validation_type")
-		m.located(&p, "payload.parameters.target_files", given.texts("target_files"), true)
+	case task.Validate:
+		var v struct {
+			Type  string   `json:"validation_type"`
+			Files []string `json:"target_files"`
+		}
+		p.read(given, &v)
+		p.needs("validation_type", v.Type)
+		m.located(&p, parameters+"target_files", v.Files)
 		m.command(&p, "validate", m.Validate)
-	case typeDeploy:
-		given.filled("service_name")
-		given.filled("environment")
-		m.deploy(&p)
+	case task.Deploy:
+		var d struct {
+			Service     string `json:"service_name"`
+			Environment string
+		}
+		p.read(given, &d)
+		p.needs("service_name", d.Service)
+		p.needs("environment", d.Environment)
+		if p.dry && len(m.DeployDryRun) > 0 { // the separate command for dry runs
+			p.reports, p.name, p.argv = true, "deploy_dry_run", m.DeployDryRun
+		} else {
+			m.command(&p, "deploy", m.Deploy)
+		}
 	default:
-		p.invalid(fmt.Sprintf("request_type is %q; this worker knows execute, research, validate and deploy", line(p.kind, 60)))
+		p.invalid("request_type is %q; this worker knows execute, research, validate and deploy", line(p.kind, 60))
 	}
-	if problem != "" {
-		p.result = nil // report an invalid request before a missing configuration
-		p.invalid(problem)
+	p.modify = m.located(&p, "payload.files_to_modify", w.Payload.Modify)
+	for _, path := range w.Payload.Artifacts { // steward only reads their state: others than the allowed are left out
+		if abs, err := m.paths.locate(path); err == nil {
+			p.artifacts = append(p.artifacts, abs)
+		}
 	}
-	p.modify = m.located(&p, "payload.files_to_modify", w.Payload.Modify, true)
-	p.artifacts = m.located(&p, "payload.expected_artifacts", w.Payload.Artifacts, false)
-	if p.runs() {
-		m.fill(&p, w)
+	if p.runs() && p.kind != task.Execute { // whose arguments are passed unchanged
+		m.fill(&p)
 	}
 	return p
 }
@@ -113,106 +129,128 @@ func (m *planner) limit(seconds float64) time.Duration {
 	return min(duration(seconds), m.MaxTimeout)
 }
 
-// execute plans a script with its arguments, without a shell.
-func (m *planner) execute(p *plan, given fields) {
-	script := given.filled("script_path")
-	args := given.texts("args")
-	dir := given.text("working_directory")
-	p.capture = given.flag("capture_output", true)
-	if d := given.seconds("timeout_seconds"); d > 0 {
-		p.limit = min(p.limit, d)
+// read decodes the parameters of a request strictly: steward must run exactly what was requested.
+func (p *plan) read(given map[string]any, into any) {
+	if problem := readObject(given, into); problem != "" {
+		p.invalid("%s%s", parameters, problem)
 	}
-	if *given.problem != "" {
+}
+
+func (p *plan) needs(name, value string) {
+	if value == "" {
+		p.invalid("%s%s is missing or empty", parameters, name)
+	}
+}
+
+// readObject decodes an object into a struct. problem names the first field that is of another type than in the struct;
+// such fields stay as they are, and so do absent ones.
+func readObject(object map[string]any, into any) (problem string) {
+	raw, err := json.Marshal(object)
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	var wrong *json.UnmarshalTypeError
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &wrong):
+		return fmt.Sprintf("%s must be %s, not %s", strings.ToLower(wrong.Field), kindNames[wrong.Type.Kind()], wrong.Value)
+	}
+	return err.Error()
+}
+
+var kindNames = map[reflect.Kind]string{reflect.String: "a string", reflect.Bool: "true or false", reflect.Float64: "a number",
+	reflect.Slice: "an array", reflect.Struct: "an object", reflect.Map: "an object"}
+
+// execute plans a script with its arguments, without a shell.
+func (m *planner) execute(p *plan, given map[string]any) {
+	var e struct {
+		Script  string `json:"script_path"`
+		Args    []any
+		Dir     string   `json:"working_directory"`
+		Capture *bool    `json:"capture_output"`
+		Seconds *float64 `json:"timeout_seconds"`
+	}
+	p.read(given, &e)
+	p.needs("script_path", e.Script)
+	argv := []string{e.Script}
+	for i, arg := range e.Args {
+		text, ok := arg.(string)
+		if !ok || strings.ContainsRune(text, 0) {
+			p.invalid("%sargs[%d] must be a string without a NUL character", parameters, i)
+		}
+		argv = append(argv, text)
+	}
+	if s := e.Seconds; s != nil {
+		if !(*s > 0) {
+			p.invalid("%stimeout_seconds is %v; use a number of seconds above 0", parameters, *s)
+		}
+		p.limit = min(p.limit, duration(*s))
+	}
+	p.capture = e.Capture == nil || *e.Capture
+	if !p.runs() {
 		return
 	}
-	if i := slices.IndexFunc(args, func(arg string) bool { return strings.ContainsRune(arg, 0) }); i >= 0 {
-		p.invalid(fmt.Sprintf("payload.parameters.args[%d] holds a NUL character", i))
-	}
-	script = m.locateIn(m.programs, p, "payload.parameters.script_path", script, "; [worker] programs is where to allow it")
-	if dir != "" {
-		p.dir = m.locate(p, "payload.parameters.working_directory", dir)
+	argv[0] = m.locate(m.programs, p, parameters+"script_path", e.Script, "; [worker] programs is where to allow it")
+	if e.Dir != "" {
+		p.dir = m.locate(m.paths, p, parameters+"working_directory", e.Dir, "")
 	}
 	if !p.runs() {
 		return
 	}
-	p.argv, p.name = append([]string{script}, args...), m.paths.short(script)
+	p.argv, p.name = argv, m.paths.short(argv[0])
 	if p.dry {
-		p.describe(m.paths)
-		return
-	}
-	if e := checkScript(script, p.dir); e != nil {
+		p.describe()
+	} else if e := checkScript(argv[0], p.dir); e != nil {
 		p.refuse(statusFailed, *e)
 	}
 }
 
-// command plans the configured command for a request of this type.
+// command plans the configured command for a request of this type. Where none is configured, only the user can change
+// that, so the task is blocked.
 func (m *planner) command(p *plan, key string, argv []string) {
 	p.reports, p.name, p.argv = true, key, argv
 	switch {
+	case !p.runs():
 	case p.dry:
-		p.describe(m.paths)
+		p.describe()
 	case len(argv) == 0:
-		p.unconfigured(key)
+		p.refuse(statusBlocked, newError(codeUnconfigured, severityError,
+			"this worker has no command for %s requests: set %[1]s under [worker.commands] in steward's config.toml", key))
+		p.result.Next = []agentstatus.NextAction{{Action: "Set " + key + " under [worker.commands], then: steward retry " + p.task, Priority: "high", Human: true}}
 	}
-}
-
-// deploy prefers the separate command for dry runs, if there is one.
-func (m *planner) deploy(p *plan) {
-	if p.dry && len(m.DeployDryRun) > 0 {
-		p.reports, p.name, p.argv = true, "deploy_dry_run", m.DeployDryRun
-		return
-	}
-	m.command(p, "deploy", m.Deploy)
-}
-
-// unconfigured blocks a task for which no command is configured. Only the user can change that.
-func (p *plan) unconfigured(key string) {
-	message := fmt.Sprintf("this worker has no command for %s requests: set %s under [worker.commands] in steward's config.toml", key, key)
-	p.refuse(statusBlocked, agentstatus.TaskError{Code: codeUnconfigured, Message: message, Severity: severityError})
-	p.result.Next = []agentstatus.NextAction{{Action: "Set " + key + " under [worker.commands], then: steward retry " + p.task, Priority: "high", Human: true}}
 }
 
 // fill substitutes the task's values in the command's arguments. A program with a relative path is resolved in the
 // project.
-func (m *planner) fill(p *plan, w agentstatus.Work) {
-	if p.kind == typeExecute {
-		return // its arguments are passed unchanged
-	}
-	r := strings.NewReplacer("{task}", w.TaskID, "{project}", m.paths.project, "{request}", requestFile(m.paths.project, w.TaskID))
+func (m *planner) fill(p *plan) {
+	r := strings.NewReplacer("{task}", p.task, "{project}", m.paths.project, "{request}", requestFile(m.paths.project, p.task))
 	argv := make([]string, len(p.argv))
 	for i, arg := range p.argv {
 		argv[i] = r.Replace(arg)
 	}
-	if name := filepath.FromSlash(argv[0]); strings.ContainsRune(name, filepath.Separator) && !filepath.IsAbs(name) {
-		argv[0] = filepath.Join(m.paths.project, name)
+	if strings.ContainsRune(argv[0], filepath.Separator) && !filepath.IsAbs(argv[0]) {
+		argv[0] = filepath.Join(m.paths.project, argv[0])
 	}
 	p.argv = argv
 }
 
-// located makes paths absolute. Confined paths must be in the allowed folders. Other paths are left out if they are
-// not: steward only reads their state.
-func (m *planner) located(p *plan, field string, paths []string, confined bool) []string {
+// located makes paths absolute, see locate.
+func (m *planner) located(p *plan, field string, paths []string) []string {
 	var list []string
 	for i, path := range paths {
-		if confined {
-			list = append(list, m.locate(p, fmt.Sprintf("%s[%d]", field, i), path))
-		} else if abs, err := m.paths.locate(path); err == nil {
-			list = append(list, abs)
-		}
+		list = append(list, m.locate(m.paths, p, fmt.Sprintf("%s[%d]", field, i), path, ""))
 	}
 	return list
 }
 
 // locate makes one path absolute. A path that is not allowed ends the plan with PERMISSION_DENIED.
-func (m *planner) locate(p *plan, field, path string) string {
-	return m.locateIn(m.paths, p, field, path, "")
-}
-
-func (m *planner) locateIn(g allowedPaths, p *plan, field, path, advice string) string {
+func (m *planner) locate(g allowedPaths, p *plan, field, path, advice string) string {
 	abs, err := g.locate(path)
 	if err != nil {
-		p.refuse(statusFailed, agentstatus.TaskError{Code: codePermission, Severity: severityError, File: line(path, 500),
-			Message: fmt.Sprintf("%s %q: %v%s", field, line(path, 200), err, advice)})
+		e := newError(codePermission, severityError, "%s %q: %v%s", field, line(path, 200), err, advice)
+		e.File = line(path, 500)
+		p.refuse(statusFailed, e)
 	}
 	return abs
 }
@@ -220,4 +258,62 @@ func (m *planner) locateIn(g allowedPaths, p *plan, field, path, advice string) 
 // requestFile is the path of a task's request (protocol 000, File Locations).
 func requestFile(project, id string) string {
 	return filepath.Join(project, filepath.FromSlash(agentstatus.Base), "codex_tasks", "task_"+id+".request.json")
+}
+
+// checkScript says why a script cannot be run in a folder now; nil when it can.
+func checkScript(script, dir string) *agentstatus.TaskError {
+	file, err := dir, run.Folder(dir)
+	if err == nil {
+		file, err = script, run.Runnable(script)
+	}
+	if err == nil {
+		return nil
+	}
+	e := startError(err, file)
+	return &e
+}
+
+// startError is the error of a task whose command cannot be started.
+func startError(err error, file string) agentstatus.TaskError {
+	e := newError(codeExecution, severityError, "%v", err)
+	e.File = file
+	var fault *run.Fault
+	if !errors.As(err, &fault) {
+		return e
+	}
+	switch fault.Kind {
+	case run.NotFound:
+		e.Code = codeNotFound
+	case run.Permission:
+		e.Code = codePermission
+	case run.NotFolder:
+		e.Code, e.Severity, e.Message = codeInvalid, severityFatal, parameters+"working_directory: "+e.Message
+	case run.Resources:
+		e.Code, e.Severity, e.File = codeCapacity, severityWarning, ""
+	}
+	return e
+}
+
+// describe does a dry run: it describes what would be run, and runs nothing.
+func (p *plan) describe() {
+	metrics := map[string]any{"dry_run": true, "argv": append([]string{}, p.argv...), "working_directory": p.dir}
+	command := make([]string, len(p.argv))
+	for i, arg := range p.argv {
+		command[i] = terminal.ShellQuote(arg)
+	}
+	words := fmt.Sprintf("would run %s in %s", strings.Join(command, " "), p.dir)
+	switch {
+	case len(p.argv) == 0:
+		words = fmt.Sprintf("nothing would be run, for no command is set: %s under [worker.commands]", p.name)
+	case p.kind == task.Execute:
+		fault := checkScript(p.argv[0], p.dir)
+		metrics["executable"] = fault == nil
+		if fault == nil {
+			words += "; the script is there and executable"
+		} else {
+			words += "; but " + fault.Message
+		}
+	}
+	body := agentstatus.ResultBody{Summary: "Dry run: " + line(words, longestMessage), Metrics: metrics}
+	p.result = &agentstatus.Result{Status: statusCompleted, Body: body}
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,13 +30,8 @@ func findReport(out string) map[string]any {
 		}
 	}
 	for _, part := range parts {
-		part = strings.TrimSpace(part)
-		if !strings.HasPrefix(part, "{") {
-			continue
-		}
-		d := json.NewDecoder(strings.NewReader(part))
 		var m map[string]any // numbers as floats: the result's encoder would quote a json.Number
-		if d.Decode(&m) != nil || d.More() {
+		if json.Unmarshal([]byte(part), &m) != nil {
 			continue
 		}
 		if slices.ContainsFunc(reportKeys, func(key string) bool { _, ok := m[key]; return ok }) {
@@ -48,89 +41,117 @@ func findReport(out string) map[string]any {
 	return nil
 }
 
-// readReport decodes a report. problem names the first field that cannot be used. An agent's own envelope, with its answer
-// as text in "result" and is_error, counts too; the answer may itself end in a report.
-func readReport(m map[string]any, dir string) (r agentstatus.Result, problem string) {
-	f := fields{values: m, problem: &problem}
+// reportReader decodes one report. problem is about the first field that cannot be used.
+type reportReader struct {
+	dir     string // of relative paths
+	result  agentstatus.Result
+	problem string
+}
+
+func (p *reportReader) refuse(format string, args ...any) {
+	p.problem = cmp.Or(p.problem, line(fmt.Sprintf(format, args...), longestMessage))
+}
+
+// read decodes a report. An agent's own envelope, with its answer as text in "result" and is_error, counts too; the
+// answer may itself end in a report.
+func (p *reportReader) read(m map[string]any) {
+	var doc struct {
+		Status, Summary string
+		Errors          []struct {
+			Code, Message, Severity, File string
+			Line                          any
+		}
+		Next []struct {
+			Action, Priority string
+			Human            any `json:"requires_jesse"`
+		} `json:"next_actions"`
+	}
+	if problem := readObject(m, &doc); problem != "" {
+		p.refuse("%s", problem)
+	}
+	r := &p.result
 	switch content := m["result"].(type) {
+	case nil:
 	case string:
 		if inner := findReport(content); inner != nil {
 			if _, again := inner["result"].(string); !again {
-				r, problem = readReport(inner, dir)
+				p.read(inner)
 			}
 		}
-		if r.Body.Summary == "" {
-			r.Body.Summary = firstLine(content)
-		}
+		r.Body.Summary = cmp.Or(r.Body.Summary, firstLine(content))
 		if failed, _ := m["is_error"].(bool); failed {
 			r.Status = statusFailed
 		}
 	case map[string]any:
-		readBody(&r, fields{content, "result.", &problem}, dir)
+		p.readBody(content)
 	default:
-		get[map[string]any](f, "result", "an object")
+		p.refuse("result must be an object")
 	}
-	if f.has("status") {
-		r.Status = f.word("status", statusCompleted, statusFailed, statusPartial, statusTimeout, statusBlocked)
-	}
-	r.Body.Summary = cmp.Or(f.text("summary"), r.Body.Summary)
-	for _, e := range f.objects("errors", mostReported) {
-		r.Errors = append(r.Errors, readError(e, dir))
-	}
-	for _, n := range f.objects("next_actions", mostReported) {
-		next := agentstatus.NextAction{Action: line(n.given("action"), longestMessage), Priority: "medium"}
-		if n.has("priority") {
-			next.Priority = n.word("priority", "critical", "high", "medium", "low")
+	r.Status = cmp.Or(p.word("status", doc.Status, statusCompleted, statusFailed, statusPartial, statusTimeout, statusBlocked), r.Status)
+	r.Body.Summary = cmp.Or(doc.Summary, r.Body.Summary)
+	for i, e := range doc.Errors[:min(len(doc.Errors), mostReported)] {
+		field := fmt.Sprintf("errors[%d].", i)
+		if e.Code == "" || e.Message == "" {
+			p.refuse("%scode or message is missing", field)
+			continue
 		}
-		next.Human, _ = n.values["requires_jesse"].(bool)
+		told := newError(line(e.Code, 80), p.word(field+"severity", cmp.Or(e.Severity, severityOf(e.Code)), severityFatal, severityError, severityWarning), "%s", e.Message)
+		told.File = absolute(e.File, p.dir)
+		if n, ok := e.Line.(float64); ok && n >= 1 && n <= 1e9 {
+			told.Line = int(n)
+		}
+		r.Errors = append(r.Errors, told)
+	}
+	for i, n := range doc.Next[:min(len(doc.Next), mostReported)] {
+		if n.Action == "" {
+			p.refuse("next_actions[%d].action is missing", i)
+		}
+		next := agentstatus.NextAction{Action: line(n.Action, longestMessage)}
+		next.Priority = p.word(fmt.Sprintf("next_actions[%d].priority", i), cmp.Or(n.Priority, "medium"), "critical", "high", "medium", "low")
+		next.Human, _ = n.Human.(bool)
 		r.Next = append(r.Next, next)
 	}
-	return r, problem
 }
 
-func readBody(r *agentstatus.Result, f fields, dir string) {
-	r.Body.Artifacts = readPaths(f, "artifacts_created", dir)
-	r.Body.Modified = readPaths(f, "files_modified", dir)
-	r.Body.Summary = f.text("summary")
-	r.Body.Metrics = get[map[string]any](f, "metrics", "an object")
-	if success, ok := f.values["success"].(bool); ok {
-		r.Status = statusFailed
-		if success {
-			r.Status = statusCompleted
-		}
+// word returns a text that must be one of a set; "" for another one.
+func (p *reportReader) word(field, text string, set ...string) string {
+	if text != "" && !slices.Contains(set, text) {
+		p.refuse("%s is %q, not one of %s", field, line(text, 60), strings.Join(set, ", "))
+		return ""
+	}
+	return text
+}
+
+func (p *reportReader) readBody(content map[string]any) {
+	var body struct {
+		Artifacts []string `json:"artifacts_created"`
+		Modified  []string `json:"files_modified"`
+		Summary   string
+		Metrics   map[string]any
+		Success   any
+	}
+	if problem := readObject(content, &body); problem != "" {
+		p.refuse("result.%s", problem)
+	}
+	b := &p.result.Body
+	b.Artifacts, b.Modified = p.paths("artifacts_created", body.Artifacts), p.paths("files_modified", body.Modified)
+	b.Summary, b.Metrics = body.Summary, body.Metrics
+	switch body.Success {
+	case true:
+		p.result.Status = statusCompleted
+	case false:
+		p.result.Status = statusFailed
 	}
 }
 
-func readError(f fields, dir string) agentstatus.TaskError {
-	e := agentstatus.TaskError{Code: line(f.given("code"), 80), Message: line(f.given("message"), longestMessage), File: absolute(f.text("file"), dir)}
-	if e.Severity = severityOf(e.Code); f.has("severity") {
-		e.Severity = f.word("severity", severityFatal, severityError, severityWarning)
-	}
-	if n, ok := number(f.values["line"]); ok && n >= 1 && n <= 1e9 {
-		e.Line = int(math.Trunc(n))
-	}
-	return e
-}
-
-// severityOf is the severity of an error code: of the document, or of steward's own.
-func severityOf(code string) string {
-	if code == codeLimited {
-		return severityWarning
-	}
-	return task.Severity(code)
-}
-
-func readPaths(f fields, key, dir string) []string {
+func (p *reportReader) paths(field string, list []string) []string {
 	var all []string
-	for i, path := range f.texts(key) {
-		switch {
-		case i >= mostReported:
-			return all
-		case checkPath(path) != nil:
-			f.refuse(fmt.Sprintf("%s[%d]", key, i), "is not a path")
-		default:
-			all = append(all, absolute(path, dir))
+	for i, path := range list[:min(len(list), mostReported)] {
+		if checkPath(path) != nil {
+			p.refuse("result.%s[%d] is not a path", field, i)
+			continue
 		}
+		all = append(all, absolute(path, p.dir))
 	}
 	return all
 }
@@ -149,18 +170,20 @@ func (a *attempt) reported(r *agentstatus.Result) bool {
 	if found == nil {
 		return false
 	}
-	own, problem := readReport(found, a.plan.dir)
-	summary := own.Body.Summary
-	*r = own
-	r.Body.Metrics = map[string]any{}
-	maps.Copy(r.Body.Metrics, own.Body.Metrics)
+	p := reportReader{dir: a.plan.dir}
+	p.read(found)
+	*r = p.result
+	if r.Body.Metrics == nil {
+		r.Body.Metrics = map[string]any{}
+	}
+	summary := r.Body.Summary
 	r.Body.Summary = line(summary, longestSummary)
 	failed := a.ended.Code != 0 || a.ended.Signal != ""
 	switch {
-	case problem != "":
+	case p.problem != "":
 		r.Status = statusFailed
-		r.Errors = append([]agentstatus.TaskError{{Code: codeExecution, Severity: severityError, Message: "the command's report cannot be used: " + problem}},
-			usable(own.Errors)...)
+		r.Errors = append([]agentstatus.TaskError{newError(codeExecution, severityError, "the command's report cannot be used: %s", p.problem)},
+			slices.DeleteFunc(r.Errors, func(e agentstatus.TaskError) bool { return e.Severity == "" })...) // the retry policy needs it
 		r.Next = slices.DeleteFunc(r.Next, func(n agentstatus.NextAction) bool { return n.Action == "" || n.Priority == "" })
 	case failed && (r.Status == "" || r.Status == statusCompleted):
 		r.Status = statusFailed
@@ -170,30 +193,24 @@ func (a *attempt) reported(r *agentstatus.Result) bool {
 	case r.Status == "":
 		r.Status = statusCompleted
 	case r.Status != statusCompleted && len(r.Errors) == 0:
-		r.Errors = []agentstatus.TaskError{a.unnamedError(r.Status, line(summary, longestMessage))}
+		r.Errors = []agentstatus.TaskError{a.unnamedError(r.Status, summary)}
 	}
 	return true
 }
 
-// usable removes the errors that lack a code or severity, which the retry policy needs.
-func usable(list []agentstatus.TaskError) []agentstatus.TaskError {
-	return slices.DeleteFunc(slices.Clone(list), func(e agentstatus.TaskError) bool { return e.Code == "" || e.Severity == "" })
-}
-
 // unnamedError is the error of a command that reports a failure without naming an error.
 func (a *attempt) unnamedError(status, summary string) agentstatus.TaskError {
-	e := agentstatus.TaskError{Code: codeExecution, Severity: severityError, Message: summary}
-	words := limited(summary)
+	if summary == "" {
+		summary = fmt.Sprintf("%s reports the status %s, and no reason", a.plan.name, status)
+	}
+	words := limited(line(summary, longestMessage))
 	switch {
 	case words != "":
-		e.Code, e.Severity, e.Message = codeLimited, severityWarning, words
+		return newError(codeLimited, severityWarning, "%s", words)
 	case status == statusTimeout:
-		e.Code = codeTimeout
-	case a.plan.kind == typeValidate:
-		e.Code, e.Severity = codeValidation, severityFatal
+		return newError(codeTimeout, severityError, "%s", summary)
+	case a.plan.kind == task.Validate:
+		return newError(codeValidation, severityFatal, "%s", summary)
 	}
-	if e.Message == "" {
-		e.Message = fmt.Sprintf("%s reports the status %s, and no reason", a.plan.name, status)
-	}
-	return e
+	return newError(codeExecution, severityError, "%s", summary)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
@@ -125,11 +126,11 @@ func TestEveryPathOfARequestIsConfined(t *testing.T) {
 	}
 	away := []any{filepath.Join(s.dir, "fine"), "/etc/passwd"}
 	for name, r := range map[string]agentstatus.Request{
-		"script_path":       request(typeExecute, execute("/bin/true")),
-		"working_directory": request(typeExecute, map[string]any{"script_path": filepath.Join(s.dir, "ok.sh"), "working_directory": "/etc"}),
-		"search_paths":      request(typeResearch, map[string]any{"query": "x", "search_paths": away}),
-		"target_files":      request(typeValidate, map[string]any{"validation_type": "lint", "target_files": away}),
-		"files_to_modify": request(typeExecute, execute(filepath.Join(s.dir, "ok.sh")), func(r *agentstatus.Request) {
+		"script_path":       request(task.Execute, execute("/bin/true")),
+		"working_directory": request(task.Execute, map[string]any{"script_path": filepath.Join(s.dir, "ok.sh"), "working_directory": "/etc"}),
+		"search_paths":      request(task.Research, map[string]any{"query": "x", "search_paths": away}),
+		"target_files":      request(task.Validate, map[string]any{"validation_type": "lint", "target_files": away}),
+		"files_to_modify": request(task.Execute, execute(filepath.Join(s.dir, "ok.sh")), func(r *agentstatus.Request) {
 			r.Payload.Modify = []string{"/etc/passwd"}
 		}),
 	} {
@@ -142,7 +143,7 @@ func TestEveryPathOfARequestIsConfined(t *testing.T) {
 		t.Error("something was run")
 	}
 	// A path elsewhere is allowed if the configuration lists its folder.
-	if r := s.run(request(typeExecute, execute("/bin/true")), func(o *Options) { o.Paths = []string{"/bin", "/usr/bin"} }); r.Status != statusCompleted {
+	if r := s.run(request(task.Execute, execute("/bin/true")), func(o *Options) { o.Paths = []string{"/bin", "/usr/bin"} }); r.Status != statusCompleted {
 		t.Errorf("got %+v", r.Errors)
 	}
 }
@@ -150,7 +151,7 @@ func TestEveryPathOfARequestIsConfined(t *testing.T) {
 func TestOnlyItsOwnTasks(t *testing.T) {
 	s := newSite(t)
 	script := s.script("ok.sh", "true")
-	id := s.submit(request(typeExecute, execute(script), func(r *agentstatus.Request) { r.Target = "another-agent" }))
+	id := s.submit(request(task.Execute, execute(script), func(r *agentstatus.Request) { r.Target = "another-agent" }))
 	if tally := s.drain(); tally.Taken != 0 || s.detail(id).State != agentstatus.StatePending {
 		t.Errorf("took %d; the task is %s", tally.Taken, s.detail(id).State)
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/livhana/steward/join/run"
+	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
@@ -34,39 +35,43 @@ func (r *runner) spec(j *job, log string) run.Spec {
 	}
 	s := run.Spec{Argv: j.plan.argv, Dir: j.plan.dir, Env: environment(r.o.Environ, r.o.Environment, about, r.o.Confine), Limit: j.plan.limit,
 		Grace: r.o.Stop, Keep: max(r.o.Output, leastKept), Log: log, Mark: j.mark}
-	if j.plan.kind != typeExecute {
+	if j.plan.kind != task.Execute {
 		s.Stdin = j.plan.stdin
 	}
 	return s
 }
 
-// execute runs a command with its own temporary folder, and waits for its end. The error is about that folder's removal.
-func (r *runner) execute(ctx context.Context, mark string, s run.Spec, started func(*run.Running)) (ended run.Ended, leftover error) {
+// execute runs a job's command with its own temporary folder, and waits for its end. The error is about that folder's
+// removal.
+func (r *runner) execute(j *job, log string, started func(shim proc.Identity)) (ended run.Ended, leftover error) {
 	begin := r.o.Now()
 	failed := func(fault string, err error) run.Ended {
 		return run.Ended{Start: begin, End: r.o.Now(), Code: -1, Fault: fault, Problem: err.Error()}
 	}
-	temp, err := r.temporary(mark)
+	temp, err := r.temporary(j.mark)
 	if err != nil {
 		return failed(faultOf(err), err), nil
 	}
 	defer func() { leftover = removeAll(temp) }()
-	s.Env = append(s.Env, "TMPDIR="+temp, "TMP="+temp, "TEMP="+temp)
+	s := r.spec(j, log)
+	for _, name := range tempVariables {
+		s.Env = append(s.Env, name+"="+temp)
+	}
 	if r.confine {
 		s.Write = slices.Concat([]string{r.o.Project, temp}, r.o.Paths, r.o.Writable)
 	}
-	running, err := run.Start(ctx, r.o.Program, s)
+	running, err := run.Start(j.ctx, r.o.Program, s)
 	if err != nil {
 		return failed(faultOf(err), err), nil
 	}
-	started(running)
+	started(running.Shim())
 	e, err := running.Wait()
-	if err == nil {
-		return e, nil
+	if err != nil {
+		unended := e.Unended
+		e = failed(faultBroken, err)
+		e.Unended = unended
 	}
-	broken := failed(faultBroken, err)
-	broken.Unended = e.Unended
-	return broken, nil
+	return e, nil
 }
 
 func faultOf(err error) string {

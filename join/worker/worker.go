@@ -4,93 +4,19 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/livhana/steward/platform/confine"
-	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
 )
-
-// Settings come from the configuration: [worker], and the limits of [tasks].
-type Settings struct {
-	Poll, Beat  time.Duration // between scans without a hint; between heartbeats
-	Stop        time.Duration // between stopping and killing a command; at shutdown, for writing results
-	Output      int           // bytes kept of each of stdout and stderr
-	Keep        time.Duration // how long output files are kept
-	Programs    []string      // absolute: programs outside the project that execute may run, or folders of such programs
-	Paths       []string      // absolute: where the paths of requests may lie, besides the project
-	Writable    []string      // absolute: where else commands may write
-	Confine     bool          // confine writing where the kernel supports it
-	Environment []string      // names of variables that commands see; a trailing * matches anything
-
-	Research, Validate, Deploy, DeployDryRun []string // the commands; empty: the task is blocked
-
-	Timeout, MaxTimeout time.Duration // of tasks that name none; the upper bound
-}
-
-// Options are the worker's identity, settings and dependencies.
-type Options struct {
-	Settings
-	Project     string            // absolute
-	Agent       string            // the agent whose tasks it takes
-	Process     protocol.Identity // this process
-	Program     string            // the path of steward itself, the shim between the worker and a command
-	Environ     []string          // the worker's own environment
-	Temp        string            // the folder for temporary files
-	Jobs        int               // the most tasks at once
-	Once, Drain bool              // end after one task; end when no task is left
-	Cores       int               // of the machine; 0: unknown
-	Memory      uint64            // of the machine, in bytes; 0: unknown
-
-	Client *agentstatus.Client
-	// Gate says whether the machine has room for the task; if not, why, and when to ask again (0: at the next scan).
-	Gate func(ctx context.Context, task string, throttle *float64) (ok bool, why string, wait time.Duration)
-	// Supervised reports whether a daemon supervises the project.
-	Supervised func() bool
-	// Hints arrive when task files may have changed.
-	Hints <-chan struct{}
-	Now   func() time.Time // also called by the goroutines of tasks
-	Say   func(text string)
-}
-
-// Tally counts what a worker has done.
-type Tally struct {
-	Taken   int
-	Last    *agentstatus.Result // the last result; nil without one
-	Unsaved []string            // tasks whose result could not be written
-}
-
-// Worker takes tasks. The goroutine of Run owns the Client and every field here. Each running task has one more
-// goroutine, which sends functions to events for Run's goroutine to call.
-type Worker struct {
-	o       Options
-	planner planner
-	runner  *runner
-	log     log
-	events  chan func()
-
-	jobs       map[string]*job // by task: running, or finished with a result that is not written yet
-	tally      Tally
-	started    time.Time
-	orphanJobs int                 // goroutines other than those of tasks
-	orphans    map[string]struct{} // orphans being concluded
-
-	scanNow   bool // scan for tasks at once
-	nothing   bool // the last scan left no task to take
-	diskFull  bool
-	lastError string // the last write error
-
-	stopping                                bool
-	pollAt, beatAt, gateAt, sweepAt, stopBy time.Time
-}
 
 // New makes a worker. It does not start anything.
 func New(o Options) *Worker {
 	o.Jobs = max(o.Jobs, 1)
 	return &Worker{o: o, log: log{o.Say, map[string]string{}}, runner: &runner{o: o, confine: o.Confine && confine.Supported()},
 		planner: planner{Settings: o.Settings, paths: allow(o.Project, o.Paths), programs: allow(o.Project, append(o.Programs, o.Paths...))},
-		events:  make(chan func()), jobs: map[string]*job{}, orphans: map[string]struct{}{}, scanNow: true}
+		events:  make(chan func()), jobs: map[string]*job{}, orphans: map[string]bool{}, scanNow: true}
 }
 
 // Run works until ctx ends or there is nothing left to do (Once, Drain). When ctx ends, the worker takes no more tasks
@@ -122,11 +48,11 @@ func (w *Worker) step(ctx context.Context) {
 	base := context.WithoutCancel(ctx)
 	now := w.o.Now()
 	w.deliver(base, now)
-	if !now.Before(w.pollAt) || !w.gateAt.IsZero() && !now.Before(w.gateAt) {
+	if !w.gateAt.IsZero() && !now.Before(w.gateAt) {
 		w.scanNow = true
 	}
 	if !now.Before(w.pollAt) {
-		w.pollAt = now.Add(w.o.Poll)
+		w.pollAt, w.scanNow = now.Add(w.o.Poll), true
 		w.collectOrphans(base, now)
 	}
 	if !now.Before(w.sweepAt) && w.o.Keep > 0 {
@@ -146,7 +72,7 @@ func (w *Worker) step(ctx context.Context) {
 
 // isDone reports whether there is nothing left to do.
 func (w *Worker) isDone() bool {
-	if len(w.jobs) > 0 || w.orphanJobs > 0 {
+	if len(w.jobs) > 0 || len(w.orphans) > 0 {
 		return false
 	}
 	return w.stopping || w.o.Once && (w.tally.Taken > 0 || w.nothing) || w.o.Drain && w.nothing
@@ -178,10 +104,10 @@ func (w *Worker) wait(ctx context.Context) {
 func (w *Worker) stop() {
 	w.stopping, w.stopBy = true, w.o.Now().Add(w.o.Stop)
 	if n := len(w.jobs); n > 0 {
-		w.log.say("asked to end: %s being stopped", plural(n, "running task"))
+		w.log.say("asked to end: %s being stopped", terminal.Plural(n, "running task"))
 	}
 	for _, j := range w.jobs {
-		j.halt(haltStopping)
+		j.halt(errStopping)
 	}
 }
 
@@ -203,11 +129,4 @@ func (w *Worker) due() time.Time {
 		}
 	}
 	return at
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -1,9 +1,8 @@
 package worker
 
 import (
-	"regexp"
+	"cmp"
 	"strings"
-	"sync"
 )
 
 // tail is the last part of an output, where a command usually says why it failed.
@@ -53,22 +52,14 @@ func conflict(text string) (conflictMessage, bool) {
 	if m := conflictIn().FindStringSubmatch(text); m != nil {
 		return conflictMessage{line(m[0], longestMessage), m[1] + m[2]}, true
 	}
-	if words := conflictWords().FindString(text); words != "" {
-		c := conflictMessage{words: line(words, longestMessage)}
-		if m := unmerged().FindStringSubmatch(text); m != nil {
-			c.file = m[1]
-		}
-		return c, true
-	}
+	words, file := conflictWords().FindString(text), ""
 	if m := unmerged().FindStringSubmatch(text); m != nil {
-		return conflictMessage{line(m[0], longestMessage), m[1]}, true
+		words, file = cmp.Or(words, m[0]), m[1]
 	}
-	return conflictMessage{}, false
+	return conflictMessage{line(words, longestMessage), file}, words != ""
 }
 
 var diskFull = lazily(`(?i)no space left on device|disk quota exceeded|\bENOSPC\b|\bEDQUOT\b|not enough space on the disk`)
-
-func full(text string) bool { return diskFull().MatchString(text) }
 
 // limitWords matches the rate limit messages of coding agents and their services. A bare "rate limit" does not match:
 // the output of test suites is full of it.
@@ -99,9 +90,4 @@ func limited(text string) string {
 		}
 	}
 	return words
-}
-
-// lazily compiles a pattern on first use: a short steward command needs none.
-func lazily(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

@@ -1,27 +1,29 @@
-package worker
+package task
 
 import (
 	"context"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/livhana/steward/platform/watch"
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// Hints sends a hint when files of the project's tasks change, as far as the kernel reports it.
-func Hints(ctx context.Context, dir string) (hints <-chan struct{}, stop func(), err error) {
+// Hints sends a hint when files of the tasks of the project at dir change, as far as the kernel reports it. stop ends
+// that, also after an error.
+func Hints(dir string) (hints <-chan struct{}, stop func(), err error) {
 	w, err := watch.New()
 	if err != nil {
 		return nil, func() {}, err
 	}
 	base := filepath.Join(dir, filepath.FromSlash(agentstatus.Base))
 	folders := []string{filepath.Join(base, "codex_tasks"), filepath.Join(base, "steward", "attempts")}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
+	ctx, cancel := context.WithCancel(context.Background())
 	out := make(chan struct{}, 1)
-	go func() { defer close(ended); _ = w.Run(ctx) }()
-	go func() {
+	var both sync.WaitGroup
+	both.Go(func() { _ = w.Run(ctx) })
+	both.Go(func() {
 		// The folders may be created later or replaced: so they are added to the watcher again periodically.
 		again := time.NewTicker(5 * time.Second)
 		defer again.Stop()
@@ -42,6 +44,6 @@ func Hints(ctx context.Context, dir string) (hints <-chan struct{}, stop func(),
 			default: // a hint is already pending
 			}
 		}
-	}()
-	return out, func() { cancel(); <-ended }, nil
+	})
+	return out, func() { cancel(); both.Wait() }, nil
 }

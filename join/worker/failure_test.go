@@ -97,15 +97,3 @@ func TestPlaces(t *testing.T) {
 		}
 	}
 }
-
-func TestOneLine(t *testing.T) {
-	for text, want := range map[string]string{"  a\nb\tc  ": "a b c", "\x1b[31mred\x1b[0m": "[31mred[0m", "ääää": "ä…", "\xff\x00x": "x", "1234567890": "1234567890", "\u202egnp.exe": "gnp.exe"} {
-		n := 10
-		if text == "ääää" {
-			n = 5
-		}
-		if got := line(text, n); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
-}
