@@ -22,7 +22,9 @@ const mostBack = 20
 var directed = map[string]int{
 	"supervisor":           0,
 	"supervisor/decide":    27,
+	"cmd/steward":          0,
 	"cmd/steward/daemon":   0,
+	"status":               0,
 	"protocol/agentstatus": 0,
 	"protocol/handoffs":    0,
 	"protocol/ralph":       0,

@@ -25,7 +25,6 @@ const (
 var largerTypes = map[string]int{
 	"protocol/jsonfile.Root":      47,
 	"protocol/jsonfile.folder":    43,
-	"status.Server":               46,
 	"supervisor/decide.decision":  43,
 	"supervisor/decide.taskJudge": 85,
 }

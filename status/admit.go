@@ -30,7 +30,7 @@ type Admitted struct {
 	Gate       *protocol.Gate `json:"gate,omitempty"`
 }
 
-func (s *Server) admit(r *http.Request) (any, error) {
+func postAdmit(s *Server, r *http.Request) (any, error) {
 	var o AdmitOrder
 	if err := body(r, &o, `send {"project":"/path","task":"id","throttle":0.8}, each of them optional`); err != nil {
 		return nil, err

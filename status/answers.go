@@ -30,7 +30,7 @@ type Snooze struct {
 // LongestSnooze limits the effect of a typing error.
 const LongestSnooze = 30 * 24 * time.Hour
 
-func (s *Server) answer(r *http.Request) (any, error) {
+func postAnswer(s *Server, r *http.Request) (any, error) {
 	var a Answer
 	if err := demand(r, &a, `send {"option":"…","why":"…"}`); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s *Server) answer(r *http.Request) (any, error) {
 	return map[string]any{"incident": i}, nil
 }
 
-func (s *Server) snooze(r *http.Request) (any, error) {
+func postSnooze(s *Server, r *http.Request) (any, error) {
 	var z Snooze
 	const hint = `send {"seconds":N}, at most 30 days`
 	if err := demand(r, &z, hint); err != nil {

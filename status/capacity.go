@@ -63,7 +63,7 @@ type Held struct {
 	Limit      float64  `json:"limit,omitempty"`
 }
 
-func (s *Server) capacity(*http.Request) (any, error) {
+func getCapacity(s *Server, _ *http.Request) (any, error) {
 	p, err := s.picture()
 	if err != nil {
 		return nil, err

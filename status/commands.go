@@ -24,32 +24,10 @@ type Carried struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-func (s *Server) commands() map[string]endpoint {
-	return map[string]endpoint{
-		"POST /v1/tasks/{subject}/retry":    s.command("retry", protocol.KindTask),
-		"POST /v1/tasks/{subject}/cancel":   s.command("cancel", protocol.KindTask),
-		"POST /v1/tasks/{subject}/release":  s.command("release", protocol.KindTask),
-		"POST /v1/agents/{subject}/hold":    s.command("hold", protocol.KindAgent),
-		"POST /v1/agents/{subject}/release": s.command("release", protocol.KindAgent),
-		"POST /v1/agents/{subject}/restart": s.restart,
-		"POST /v1/projects/{name}/pause":    s.project("pause"),
-		"POST /v1/projects/{name}/resume":   s.project("resume"),
-		"POST /v1/release":                  s.everywhere("release"),
-		"POST /v1/pause":                    s.everywhere("pause"),
-		"POST /v1/resume":                   s.everywhere("resume"),
-		"POST /v1/incidents/{key}/ack":      s.ack,
-		"POST /v1/incidents/{key}/answer":   s.answer,
-		"POST /v1/incidents/{key}/snooze":   s.snooze,
-		"POST /v1/reload":                   s.reload,
-		"POST /v1/reach":                    s.reach,
-		"POST /v1/admit":                    s.admit,
-	}
-}
-
-// command handles a command about one task or agent. The name is resolved here, so that the error for an ambiguous name
+// commandOn handles a command about one task or agent. The name is resolved here, so that the error for an ambiguous name
 // can list the candidates; a name that the Picture does not contain yet is left to the loop.
-func (s *Server) command(verb string, kind protocol.Kind) endpoint {
-	return func(r *http.Request) (any, error) {
+func commandOn(verb string, kind protocol.Kind) handler {
+	return func(s *Server, r *http.Request) (any, error) {
 		text := r.PathValue("subject")
 		q, err := parse(text, kind)
 		if err != nil {
@@ -68,8 +46,8 @@ func (s *Server) command(verb string, kind protocol.Kind) endpoint {
 	}
 }
 
-// restart handles the restart of one agent that this steward starts.
-func (s *Server) restart(r *http.Request) (any, error) {
+// postRestart handles the restart of one agent that this steward starts.
+func postRestart(s *Server, r *http.Request) (any, error) {
 	text := r.PathValue("subject")
 	q, err := parse(text, protocol.KindAgent)
 	if err != nil {
@@ -119,9 +97,9 @@ func (s *Server) notKept(text string, q protocol.Query) *Error {
 	return noSubject("see 'steward agents' for what there is", "there is no agent %s", text)
 }
 
-// project handles a command about one project, by its verbatim name: a name may look like any other syntax.
-func (s *Server) project(verb string) endpoint {
-	return func(r *http.Request) (any, error) {
+// commandOnProject handles a command about one project, by its verbatim name: a name may look like any other syntax.
+func commandOnProject(verb string) handler {
+	return func(s *Server, r *http.Request) (any, error) {
 		name := r.PathValue("name")
 		if q := protocol.ParseQuery(name); q.Kind == protocol.KindProject {
 			name = q.ID
@@ -133,8 +111,8 @@ func (s *Server) project(verb string) endpoint {
 	}
 }
 
-func (s *Server) everywhere(verb string) endpoint {
-	return func(r *http.Request) (any, error) { return s.carryOut(r, verb, protocol.Query{}, "") }
+func commandOnAll(verb string) handler {
+	return func(s *Server, r *http.Request) (any, error) { return s.carryOut(r, verb, protocol.Query{}, "") }
 }
 
 func (s *Server) carryOut(r *http.Request, verb string, q protocol.Query, subject string) (any, error) {
@@ -150,7 +128,7 @@ func (s *Server) carryOut(r *http.Request, verb string, q protocol.Query, subjec
 	return Carried{Verb: verb, Subject: subject}, nil
 }
 
-func (s *Server) ack(r *http.Request) (any, error) {
+func postAck(s *Server, r *http.Request) (any, error) {
 	if _, err := order(r); err != nil {
 		return nil, err
 	}
@@ -165,8 +143,8 @@ func (s *Server) ack(r *http.Request) (any, error) {
 	return map[string]any{"incident": i}, nil
 }
 
-// reload reports an invalid configuration as such: the old configuration stays in force.
-func (s *Server) reload(r *http.Request) (any, error) {
+// postReload reports an invalid configuration as such: the old configuration stays in force.
+func postReload(s *Server, r *http.Request) (any, error) {
 	if _, err := order(r); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package status
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/livhana/steward/escalate"
@@ -35,10 +36,6 @@ type Daemon struct {
 	Running bool `json:"running"`
 	// Since is when the daemon started, or, if none runs, when the snapshot was taken.
 	Since *time.Time `json:"since,omitempty"`
-}
-
-func runningSince(p *supervisor.State) *Daemon {
-	return &Daemon{Running: true, Since: instant(p.Started)}
 }
 
 // Kept is an agent of an [[agent]] row.
@@ -90,8 +87,22 @@ func (e *Ending) Wanted() bool { return e.How == EndStopped || e.How == EndHande
 
 // Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
 func Compose(p *supervisor.State, incidents []escalate.Incident, channels []Channel, self Self) Document {
-	return Document{Format: DocumentFormat, Daemon: runningSince(p), Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),
+	return Document{Format: DocumentFormat, Daemon: &Daemon{Running: true, Since: instant(p.Started)}, Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),
 		Channels: append([]Channel{}, channels...), Kept: []Kept{}, Waiting: []Waiting{}}
+}
+
+func getStatus(s *Server, _ *http.Request) (any, error) {
+	p, err := s.picture()
+	if err != nil {
+		return nil, err
+	}
+	doc := Compose(p, s.Ledger.List(), s.channels(), s.Self)
+	doc.Locks = WithGranted(doc.Locks, s.granted(p))
+	doc.Waiting = s.waiting(p)
+	if s.Kept != nil {
+		doc.Kept = append(doc.Kept, s.Kept()...)
+	}
+	return doc, nil
 }
 
 // report is the Picture's Report with all times from files or the local clock in UTC.

@@ -7,17 +7,19 @@ import (
 	"strconv"
 )
 
-// endpoint answers a request with a document, or with an error that is sent as an error document.
-type endpoint func(*http.Request) (any, error)
+// handler answers a request with a document, or with an error that is sent as an error document.
+type handler func(*Server, *http.Request) (any, error)
 
-// ServeHTTP writes the answer as JSON.
-func (e endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	doc, err := e(r)
-	if err != nil {
-		fail(w, err)
-		return
+// of returns the handler of one server, which writes the answer as JSON.
+func (h handler) of(s *Server) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		doc, err := h(s, r)
+		if err != nil {
+			fail(w, err)
+			return
+		}
+		reply(w, http.StatusOK, doc)
 	}
-	reply(w, http.StatusOK, doc)
 }
 
 func fail(w http.ResponseWriter, err error) {
@@ -39,13 +41,7 @@ func reply(w http.ResponseWriter, code int, doc any) {
 	w.Write(body) // an error means that the client has gone
 }
 
-// encoded is a document that is already encoded.
-type encoded []byte
-
 func encode(doc any) ([]byte, error) {
-	if text, ok := doc.(encoded); ok {
-		return text, nil
-	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false) // keep "> 0.95" readable

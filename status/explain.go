@@ -38,8 +38,8 @@ type Explanation struct {
 // explained is the number of journal entries that are cited.
 const explained = 50
 
-// explain answers ?subject=; ?protocol= separates two subjects of the same name in one project.
-func (s *Server) explain(r *http.Request) (any, error) {
+// getExplanation answers ?subject=; ?protocol= separates two subjects of the same name in one project.
+func getExplanation(s *Server, r *http.Request) (any, error) {
 	text, speaks := r.URL.Query().Get("subject"), r.URL.Query().Get("protocol")
 	q := protocol.ParseQuery(text)
 	if q.ID == "" {

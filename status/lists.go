@@ -13,7 +13,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-func (s *Server) goals(*http.Request) (any, error) {
+func getGoals(s *Server, _ *http.Request) (any, error) {
 	p, err := s.picture()
 	if err != nil {
 		return nil, err
@@ -32,7 +32,7 @@ var (
 	incidentStates = []string{string(rules.Raised), string(rules.Acked), string(rules.Snoozed), string(rules.Resolved)}
 )
 
-func (s *Server) agents(r *http.Request) (any, error) {
+func getAgents(s *Server, r *http.Request) (any, error) {
 	state := r.URL.Query().Get("state")
 	return list(s, r, "agents", agentStates, func(p *supervisor.State) []supervisor.AgentReport { return report(p).Agents },
 		func(a supervisor.AgentReport) (string, string) {
@@ -43,20 +43,20 @@ func (s *Server) agents(r *http.Request) (any, error) {
 		})
 }
 
-func (s *Server) tasks(r *http.Request) (any, error) {
+func getTasks(s *Server, r *http.Request) (any, error) {
 	return list(s, r, "tasks", taskStates, func(p *supervisor.State) []supervisor.TaskReport { return report(p).Tasks },
 		func(t supervisor.TaskReport) (string, string) { return t.Project, string(t.State) })
 }
 
-// locks lists the locks in the agents' files and those that steward lock run holds.
-func (s *Server) locks(r *http.Request) (any, error) {
+// getLocks lists the locks in the agents' files and those that steward lock run holds.
+func getLocks(s *Server, r *http.Request) (any, error) {
 	all := func(p *supervisor.State) []supervisor.LockReport { return WithGranted(report(p).Locks, s.granted(p)) }
 	return list(s, r, "locks", lockStates, all,
 		func(l supervisor.LockReport) (string, string) { return l.Project, string(l.State) })
 }
 
-// incidents lists the open incidents; resolved ones only with ?state=resolved.
-func (s *Server) incidents(r *http.Request) (any, error) {
+// getIncidents lists the open incidents; resolved ones only with ?state=resolved.
+func getIncidents(s *Server, r *http.Request) (any, error) {
 	all := s.Ledger.List
 	if r.URL.Query().Get("state") == string(rules.Resolved) {
 		all = s.resolved

@@ -35,7 +35,7 @@ func (s *Server) channels() []Channel {
 	return s.Channels()
 }
 
-func (s *Server) reach(*http.Request) (any, error) {
+func postReach(s *Server, _ *http.Request) (any, error) {
 	if s.Reach == nil {
 		return nil, noSubject("see [escalate] channels", "there are no channels")
 	}
@@ -45,7 +45,7 @@ func (s *Server) reach(*http.Request) (any, error) {
 	return Trials{Trials: s.Reached()}, nil
 }
 
-func (s *Server) reached(*http.Request) (any, error) {
+func getReach(s *Server, _ *http.Request) (any, error) {
 	if s.Reached == nil {
 		return Trials{Trials: []Trial{}}, nil
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/livhana/steward/escalate"
@@ -50,8 +49,6 @@ type Server struct {
 	Metrics  http.Handler // GET /metrics; nil: there is none
 	Self     Self
 	Now      func() time.Time
-
-	written atomic.Pointer[written]
 }
 
 // Limits against slow, greedy or vanished clients.
@@ -65,37 +62,6 @@ const (
 	maxBody     = 64 << 10         // an answer's reason may have 8,000 characters, each of several bytes in JSON
 	commandTime = 20 * time.Second // below writeTime, so that the answer can still be sent
 )
-
-// Handler routes the whole API and returns errors as error documents.
-func (s *Server) Handler() http.Handler {
-	mux := http.NewServeMux()
-	for pattern, e := range s.questions() {
-		mux.Handle(pattern, e)
-	}
-	for pattern, e := range s.commands() {
-		mux.Handle(pattern, e)
-	}
-	mux.HandleFunc("GET /v1/log", s.log)
-	if s.Metrics != nil {
-		mux.Handle("GET /metrics", s.Metrics)
-	}
-	return http.MaxBytesHandler(documented(mux), maxBody)
-}
-
-func (s *Server) questions() map[string]endpoint {
-	return map[string]endpoint{
-		"GET /v1/status":    s.status,
-		"GET /v1/agents":    s.agents,
-		"GET /v1/tasks":     s.tasks,
-		"GET /v1/locks":     s.locks,
-		"GET /v1/incidents": s.incidents,
-		"GET /v1/goals":     s.goals,
-		"GET /v1/capacity":  s.capacity,
-		"GET /v1/explain":   s.explain,
-		"GET /v1/reach":     s.reached,
-		"GET /healthz":      s.health,
-	}
-}
 
 // Serve answers on l until ctx ends, and closes it. Streams end with ctx; other requests have a short grace period.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
@@ -124,8 +90,8 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 	return nil
 }
 
-// health reports whether the loop still scans: its last scan is no older than three scan intervals and half a minute.
-func (s *Server) health(*http.Request) (any, error) {
+// getHealth reports whether the loop still scans: its last scan is no older than three scan intervals and half a minute.
+func getHealth(s *Server, _ *http.Request) (any, error) {
 	p, err := s.picture()
 	if err != nil {
 		return nil, err
