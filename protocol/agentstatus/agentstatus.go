@@ -70,7 +70,7 @@ func New(dir string, opts Options) *Project {
 	s.tasks = &taskTable{files: f, attempts: s.attempts, log: s.log, project: dir}
 	f.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Rooms: []string{attemptsDir}, Guard: opts.Guard,
 		Sweep: []string{sharedDir, agentsDir, attemptsDir, claimsDir, own}, Forget: s.forget,
-		Tidy: func() { s.attempts.prune(func(id string) bool { return s.tasks.open[id] != nil }) }})
+		Tidy: s.attempts.prune})
 	return &Project{s}
 }
 

@@ -32,14 +32,13 @@ import (
 // See docs/decisions.md, "Attempts are files in a directory".
 type attempts struct {
 	*files
-	gone   map[string]int // by task: consecutive rounds of prune in which it had no file
-	pruned string         // where the last round of prune stopped
+	gone map[string]int // by task: consecutive rounds of prune in which it had no file
 }
 
 var recordKinds = []string{"sched", "result", "late", "held", "progress", "claim", "letter", "cancellation", "final", "decision",
 	"dead", "freed", "cancelled"}
 
-func (a *attempts) forget() { a.gone, a.pruned = nil, "" }
+func (a *attempts) forget() { a.gone = nil }
 
 // taskRecord is what the folder says about one task.
 type taskRecord struct {
@@ -205,19 +204,18 @@ func (a *attempts) openSchedules() map[string]bool {
 	if err != nil {
 		return nil
 	}
-	state := map[string]int{}
-	for _, name := range names {
-		if head, ok := strings.CutSuffix(name, ".sched.json"); ok {
-			state[head]++
-		} else if head, ok := strings.CutSuffix(name, ".result.json"); ok {
-			state[head]--
-		}
-	}
 	open := map[string]bool{}
-	for head, n := range state {
-		if id, _, ok := cutLast(head); n > 0 && ok {
-			open[id] = true
+	for id, record := range recordsOf(names) {
+		n := 0
+		for _, r := range record {
+			switch r.kind {
+			case "sched":
+				n++
+			case "result":
+				n--
+			}
 		}
+		open[id] = n > 0
 	}
 	return open
 }
@@ -281,49 +279,14 @@ func cutLast(name string) (head, last string, ok bool) {
 // if nothing was written to the record for pruneAfter: a client that reuses the id within that time finds its
 // attempts counted. See docs/decisions.md, "A task's record of attempts goes 30 days after its last change".
 const (
-	pruneAfter  = 30 * 24 * time.Hour
-	goneRounds  = 6
-	prunedAtOne = 2000 // tasks that one round checks
+	pruneAfter = 30 * 24 * time.Hour
+	goneRounds = 6
 )
 
 // recorded is a file of a task's record, parsed from its name.
 type recorded struct {
-	file string
-	n    int // attempt number; 0: the file belongs to the task as a whole
-}
-
-// prune removes the records of tasks that are long gone. Folder calls it under the guard lock, once an hour.
-func (a *attempts) prune(open func(id string) bool) {
-	names, _, err := a.Root.List(attemptsDir)
-	if err != nil {
-		return
-	}
-	records := recordsOf(names)
-	ids, gone, left := sortedKeys(records), map[string]int{}, prunedAtOne
-	from, _ := slices.BinarySearch(ids, a.pruned)
-	a.pruned = ""
-	for i := range ids {
-		id := ids[(from+i)%len(ids)]
-		if open(id) {
-			continue
-		}
-		if left--; left < 0 {
-			a.pruned = cmp.Or(a.pruned, id)
-			if n := a.gone[id]; n > 0 {
-				gone[id] = n
-			}
-			continue
-		}
-		if a.anyFile(id, records[id]) {
-			continue
-		}
-		gone[id] = a.gone[id] + 1
-		if gone[id] >= goneRounds && a.untouched(records[id]) {
-			a.removeRecord(records[id])
-			delete(gone, id)
-		}
-	}
-	a.gone = gone
+	file, kind string
+	n          int // attempt number; 0: the file belongs to the task as a whole
 }
 
 // recordsOf groups the names by task. An id may itself end in a number: such a name counts for the shorter id, so
@@ -341,39 +304,59 @@ func recordsOf(names []string) map[string][]recorded {
 				id, n = short, i
 			}
 		}
-		records[id] = append(records[id], recorded{attemptsDir + "/" + name, n})
+		records[id] = append(records[id], recorded{attemptsDir + "/" + name, kind, n})
 	}
 	return records
 }
 
-// anyFile reports whether a task of that record has a file of its own. A file that cannot be checked counts as
-// present.
-func (a *attempts) anyFile(id string, record []recorded) bool {
-	ids := []string{id}
-	for _, r := range record {
-		if whole := id + "." + strconv.Itoa(r.n); r.n > 0 && !slices.Contains(ids, whole) {
-			ids = append(ids, whole)
+// prune removes the records of tasks that are long gone. Folder calls it under the guard lock, once an hour.
+func (a *attempts) prune() {
+	names, _, err := a.Root.List(attemptsDir)
+	if err != nil {
+		return
+	}
+	live, ok := a.live()
+	if !ok {
+		return
+	}
+	gone := map[string]int{}
+	for id, record := range recordsOf(names) {
+		if live[id] || slices.ContainsFunc(record, func(r recorded) bool { return r.n > 0 && live[id+"."+strconv.Itoa(r.n)] }) {
+			continue
+		}
+		gone[id] = a.gone[id] + 1
+		if gone[id] >= goneRounds && a.untouched(record) {
+			a.removeRecord(record)
+			delete(gone, id)
 		}
 	}
-	for _, id := range ids {
-		for _, f := range newEntry(id).states() {
-			if _, err := a.Root.Stat(f.path); !folder.Missing(err) {
-				return true
+	a.gone = gone
+}
+
+// live lists the tasks that have a file or a claim; ok is false if that is unknown.
+func (a *attempts) live() (live map[string]bool, ok bool) {
+	live = map[string]bool{}
+	for _, dir := range []string{tasksDir, archiveDir, claimsDir} {
+		_, err := a.Root.Each(dir, func(name []byte) {
+			if id, _, ok := parseTaskFile(name); ok {
+				live[string(id)] = true
+			} else if id, ok := strings.CutSuffix(string(name), ".json"); ok && dir == claimsDir {
+				live[id] = true
 			}
+		})
+		if err != nil && !folder.Missing(err) {
+			return nil, false
 		}
 	}
-	return false
+	return live, true
 }
 
 // untouched reports whether nothing was written to the record for pruneAfter.
 func (a *attempts) untouched(record []recorded) bool {
-	for _, r := range record {
+	return !slices.ContainsFunc(record, func(r recorded) bool {
 		st, err := a.Root.Stat(r.file)
-		if err != nil || a.Now.Sub(appeared(st)) < pruneAfter {
-			return false
-		}
-	}
-	return true
+		return err != nil || a.Now.Sub(appeared(st)) < pruneAfter
+	})
 }
 
 // removeRecord removes the last attempt first: a crash leaves a shorter record without gaps.

@@ -302,8 +302,7 @@ func openRequests(f *files) (map[string]kinds, error) {
 	return requests, folder.IgnoreMissing(err)
 }
 
-// offer returns the task as work for the agent, or nil if the agent may not take it now. It reads the request again
-// only when it has changed.
+// offer returns the task as work for the agent, or nil if the agent may not take it now.
 func (t *taskTable) offer(e *entry, agent string) *Work {
 	r := &e.request.Value
 	for _, before := range r.Coordination.After { // it may have ended since this Client last read it
@@ -314,16 +313,12 @@ func (t *taskTable) offer(e *entry, agent string) *Work {
 	if !e.takeable() || t.Patience.Has(e.request.path) || (directory{agent: true}).canonical(r.Target) != agent || t.block(e.id, r) != "" {
 		return nil
 	}
-	if e.work == nil || e.work.Sum != string(e.request.Sum) {
-		o, blob, read := t.object(e.request.path)
-		if !read || blob.Sum != e.request.Sum {
-			return nil
-		}
-		e.work = &Work{Request: whole[Request](o), Raw: blob.Data, Sum: string(blob.Sum), Title: r.title}
-		for _, i := range r.issues {
-			e.work.Problems = append(e.work.Problems, i.Text)
-		}
+	o, blob, read := t.object(e.request.path)
+	if !read || blob.Sum != e.request.Sum {
+		return nil
 	}
-	e.work.TaskID, e.work.Attempt, e.work.Appeared = e.id, e.record.next(), appeared(e.request.Stamp)
-	return e.work
+	w := &Work{Request: whole[Request](o), Raw: blob.Data, Attempt: e.record.next(), Sum: string(blob.Sum), Appeared: appeared(e.request.Stamp),
+		Title: r.title, Problems: texts(r.issues)}
+	w.TaskID = e.id
+	return w
 }

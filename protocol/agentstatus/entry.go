@@ -85,10 +85,8 @@ type entry struct {
 	stray    bool
 	strayDue time.Time
 
-	closed  bool         // completed and settled: only a change of its folders makes it worth rereading
 	checked jsonfile.Sum // the result whose artifacts were checked
 	missing []string
-	work    *Work // the request as last offered to a Client's agent
 }
 
 func newEntry(id string) *entry {

@@ -91,3 +91,11 @@ func findingsAbout(subject protocol.Subject, file string, issues []protocol.Find
 	}
 	return list
 }
+
+// texts lists what findings say.
+func texts(issues []protocol.Finding) (list []string) {
+	for _, i := range issues {
+		list = append(list, i.Text)
+	}
+	return list
+}

@@ -52,11 +52,7 @@ func checkProgress(t TaskProgress, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	var problems []string
-	for _, i := range decodeProgress(o).issues {
-		problems = append(problems, i.Text)
-	}
-	if len(problems) > 0 {
+	if problems := texts(decodeProgress(o).issues); len(problems) > 0 {
 		return &InvalidError{problems}
 	}
 	return nil

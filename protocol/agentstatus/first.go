@@ -185,7 +185,6 @@ func (a *attempts) recordFirst(e *entry, c protocol.Change) error {
 		return err
 	}
 	e.record.first = a.readFirst(e.id, false)
-	e.closed = false
 	return nil
 }
 
@@ -206,7 +205,7 @@ func (a *attempts) dropFirst(e *entry) error {
 	if err := a.archive(e.id, "final", finalFile(e.id), jsonfile.Any); err != nil {
 		return err
 	}
-	e.record.first, e.closed = firstResult{}, false
+	e.record.first = firstResult{}
 	return nil
 }
 

@@ -178,11 +178,7 @@ func CheckRequest(doc []byte) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	r := decodeRequest(o)
-	var problems []string
-	for _, i := range r.issues {
-		problems = append(problems, i.Text)
-	}
+	problems := texts(decodeRequest(o).issues)
 	for _, key := range []string{"task_id", "request_type", "priority", "source_agent", "target_agent"} {
 		if s, p := o.String(key); p.OK() && s == "" {
 			problems = append(problems, key+" is empty")

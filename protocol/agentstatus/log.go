@@ -25,8 +25,6 @@ const (
 // lifeEvents are the events that a task has once (protocol 000, Coordination Log Schema).
 var lifeEvents = [...]string{eventCreated, "task_started", "task_completed", "task_failed"}
 
-const anyLifeEvent = 1<<len(lifeEvents) - 1
-
 // logContent is what the lines of the coordination log say (protocol 000, Coordination Log Schema).
 type logContent struct {
 	tasks     map[string]*loggedTask
@@ -159,26 +157,15 @@ func (l *logContent) prune(now time.Time, tasks map[string]*entry) {
 	}
 }
 
-// settle forgets a task that leaves the list, and returns which of lifeEvents the log has, a bit each.
-func (l *logContent) settle(id string) (logged uint8) {
-	for i, event := range lifeEvents {
-		if l.names(id, event) {
-			logged |= 1 << i
-		}
-	}
-	delete(l.tasks, id)
-	return logged
-}
-
-// restore remembers the events of a task that is listed again: their lines must not be written twice.
-func (l *logContent) restore(id string, logged uint8, now time.Time) {
+// restore remembers that a task that is listed again had its life events.
+func (l *logContent) restore(id string, now time.Time) {
 	t := l.tasks[id]
 	if t == nil {
 		t = &loggedTask{seen: now}
 		l.tasks[id] = t
 	}
-	for i, event := range lifeEvents {
-		if logged&(1<<i) != 0 && !slices.Contains(t.events, event) {
+	for _, event := range lifeEvents {
+		if !slices.Contains(t.events, event) {
 			t.events = append(slices.Clip(t.events), event)
 		}
 	}

@@ -1,8 +1,6 @@
 package agentstatus
 
 import (
-	"hash/maphash"
-	"maps"
 	"path"
 	"slices"
 	"time"
@@ -17,9 +15,11 @@ import (
 type settled struct {
 	set         kinds
 	seen        kinds // the files that the current scan has found so far
-	off         bool  // the task is not, or no longer, in taskTable.settled
-	logged      uint8 // the lifeEvents that the log has, a bit each
 	mtime, size int64
+}
+
+func settledBy(set kinds, st jsonfile.Stamp) *settled {
+	return &settled{set: set, mtime: st.MtimeNs, size: st.Size}
 }
 
 // endedBy reports whether the task is still ended by the same result.
@@ -39,40 +39,30 @@ func (t *taskTable) scan() {
 	// A task's set of files spans both folders, so list both.
 	t.Expect(tasksDir, archiveDir)
 	odd := map[string]protocol.Fault{}
-	found := map[string]*settled{}
-	if !t.listTasks(tasksDir, found, odd) || !t.listTasks(archiveDir, found, nil) {
-		for _, s := range t.settled {
-			s.seen = 0
-		}
-		t.listings[tasksDir], t.listings[archiveDir] = newListing(), newListing()
+	found := map[string]kinds{}
+	for _, s := range t.settled {
+		s.seen = 0
+	}
+	if !t.listTasks(tasksDir, found, odd) || !t.listTasks(archiveDir, found, odd) {
 		t.Again(tasksDir, archiveDir)
 		return
 	}
 	for id, s := range t.settled {
-		switch {
-		case s.seen == 0:
+		if s.seen == 0 {
 			t.unsettle(id)
-		case s.seen != s.set:
-			found[id] = s
-		default:
-			s.seen = 0
+		} else if s.seen != s.set {
+			found[id] = s.seen
 		}
 	}
 	t.odd = odd
 	t.sort(found)
 }
 
-// listTasks goes through the names in one of the two folders, and reports whether it saw all. It ticks off the names of
-// settled tasks without copying them: they may be all but a few of 100,000.
-func (t *taskTable) listTasks(dir string, found map[string]*settled, odd map[string]protocol.Fault) bool {
+// listTasks goes through the names in one of the two folders, and reports whether it saw all. It counts the files of settled
+// tasks without copying their names: they may be all but a few of 100,000.
+func (t *taskTable) listTasks(dir string, found map[string]kinds, odd map[string]protocol.Fault) bool {
 	var drafts []string
-	l := t.listings[dir]
 	whole := t.Each(t.Folder, dir, func(name []byte) {
-		sum := maphash.Bytes(l.seed, name)
-		if known, ok := l.find(sum); ok {
-			l.add(known)
-			return
-		}
 		id, kind, ok := parseTaskFile(name)
 		if !ok && jsonfile.IsDraft(name) {
 			drafts = append(drafts, string(name))
@@ -83,65 +73,51 @@ func (t *taskTable) listTasks(dir string, found map[string]*settled, odd map[str
 		if kind == 0 {
 			return
 		}
-		s := t.settled[string(id)]
-		if s == nil {
-			s = found[string(id)]
+		if s := t.settled[string(id)]; s != nil {
+			s.seen |= kind
+			return
 		}
-		if s == nil && t.usable(string(id), dir, string(name), odd) {
-			s = &settled{off: true}
-			found[string(id)] = s
-		}
-		if s != nil {
-			l.add(listedName{sum, s, kind})
+		if id := string(id); plainID(id) {
+			found[id] |= kind
+		} else if dir == tasksDir {
+			t.oddName(t.odd, odd, t.Shown(path.Join(dir, string(name))), "\""+folder.Line(id, 60)+"\" is not a task id: it cannot be used as a file name", "use a UUID")
 		}
 	})
-	l.end()
 	t.Litter(dir, drafts)
 	return whole
 }
 
-// usable reports whether an id can be part of a file name. If it cannot, usable records a Fault, unless odd is nil.
-func (t *taskTable) usable(id, dir, name string, odd map[string]protocol.Fault) bool {
-	if plainID(id) {
-		return true
-	}
-	if odd != nil {
-		t.oddName(t.odd, odd, t.Shown(path.Join(dir, name)), "\""+folder.Line(id, 60)+"\" is not a task id: it cannot be used as a file name", "use a UUID")
-	}
-	return false
-}
-
 // sort decides which of the found tasks to read. It skips a task whose result is older than the history, unless a
 // retry is scheduled, and a settled task of which only the set of files changed.
-func (t *taskTable) sort(found map[string]*settled) {
+func (t *taskTable) sort(found map[string]kinds) {
 	var scheduled map[string]bool
-	for id, s := range found {
+	for id, set := range found {
 		if t.open[id] != nil {
 			continue
 		}
-		st, ended := t.ending(id, s.seen)
-		skip := ended && !s.off && s.endedBy(st)
-		if ended && s.off && st.ModTime().Before(t.Since) {
+		st, ended := t.ending(id, set)
+		old := t.settled[id]
+		skip := ended && old != nil && old.endedBy(st)
+		if ended && old == nil && st.ModTime().Before(t.Since) {
 			if scheduled == nil {
 				scheduled = t.attempts.openSchedules()
 			}
 			skip = !scheduled[id]
 		}
-		if !skip {
+		if skip {
+			t.settled[id] = settledBy(set, st)
+		} else {
 			t.adopt(id)
-			continue
 		}
-		*s = settled{set: s.seen, logged: anyLifeEvent, mtime: st.MtimeNs, size: st.Size}
-		t.settled[id] = s
 	}
 }
 
-// unsettle removes a task from the settled tasks, if it is among them, and restores what the log says about it.
+// unsettle removes a task from the settled tasks, if it is among them. The log has its life events, or they are older than
+// the history: their lines must not be written again.
 func (t *taskTable) unsettle(id string) {
-	if s := t.settled[id]; s != nil {
-		s.off = true
+	if t.settled[id] != nil {
 		delete(t.settled, id)
-		t.log.restore(id, s.logged, t.Now)
+		t.log.restore(id, t.Now)
 	}
 }
 
@@ -198,7 +174,6 @@ func (t *taskTable) retire() {
 		at time.Time
 	}
 	var completed []done
-	t.most = max(t.most, len(t.open))
 	for _, e := range t.open {
 		at, ok := e.over()
 		switch o, _ := e.ended(); {
@@ -217,18 +192,6 @@ func (t *taskTable) retire() {
 			}
 		}
 	}
-	// A map never shrinks, and iterating over it takes as long as its largest size demands.
-	if t.most > 4*len(t.open)+keepEnded {
-		t.open, t.log.tasks = shrunk(t.open), shrunk(t.log.tasks)
-		t.most = len(t.open)
-	}
-}
-
-// shrunk copies a map entry by entry: maps.Clone would copy the empty buckets as well.
-func shrunk[V any](m map[string]V) map[string]V {
-	small := make(map[string]V, len(m))
-	maps.Copy(small, m)
-	return small
 }
 
 func (t *taskTable) settle(e *entry) {
@@ -237,53 +200,11 @@ func (t *taskTable) settle(e *entry) {
 		st = e.result.Stamp
 	}
 	t.unsettle(e.id)
-	t.settled[e.id] = &settled{set: e.set(), logged: t.log.settle(e.id), mtime: st.MtimeNs, size: st.Size}
+	t.settled[e.id] = settledBy(e.set(), st)
+	delete(t.log.tasks, e.id)
 	for _, f := range e.states() {
 		t.Patience.Clear(f.path)
 	}
 	t.attempts.forgetUnread(&e.record, nil)
 	delete(t.open, e.id)
 }
-
-// listing holds a folder's names in the order in which the last scan found them. A folder returns its names in much
-// the same order each time, so a name is found near its expected position. Looking up each name in a map of 100,000
-// tasks takes ten times as long.
-type listing struct {
-	seed maphash.Seed
-	was  []listedName // the last scan
-	at   int          // position of the current scan in was
-	now  []listedName
-}
-
-// listedName is one file name of a settled task. Only a hash of the name is kept: with 64 bits, a secret seed and few
-// comparisons, a collision is practically impossible.
-type listedName struct {
-	sum  uint64
-	task *settled
-	kind kinds
-}
-
-func newListing() *listing { return &listing{seed: maphash.MakeSeed()} }
-
-// lookAhead is how many removed names in a row find can skip. After more, it misses the names that follow, and each
-// of them is parsed and looked up.
-const lookAhead = 16
-
-// find returns what the last scan found under a name, and whether its task is still settled.
-func (l *listing) find(sum uint64) (listedName, bool) {
-	for i, end := l.at, min(l.at+lookAhead, len(l.was)); i < end; i++ {
-		if l.was[i].sum == sum {
-			l.at = i + 1
-			return l.was[i], !l.was[i].task.off
-		}
-	}
-	return listedName{}, false
-}
-
-func (l *listing) add(name listedName) {
-	name.task.seen |= name.kind
-	l.now = append(l.now, name)
-}
-
-// end ends a scan.
-func (l *listing) end() { l.was, l.now, l.at = l.now, l.was[:0], 0 }

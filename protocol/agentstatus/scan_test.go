@@ -87,7 +87,7 @@ func known(p *Project) string {
 	}
 	for _, id := range sortedKeys(p.tasks.settled) {
 		s := p.tasks.settled[id]
-		fmt.Fprintln(&b, "over", id, s.set, s.mtime, s.size, s.off, s.seen)
+		fmt.Fprintln(&b, "over", id, s.set, s.mtime, s.size)
 	}
 	return b.String()
 }

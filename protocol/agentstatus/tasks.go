@@ -22,27 +22,22 @@ type taskTable struct {
 	log      *sharedLog
 	project  string
 
-	open     map[string]*entry
-	most     int // the largest len(open) since the map was allocated
-	settled  map[string]*settled
-	listings map[string]*listing       // of the two task folders
-	odd      map[string]protocol.Fault // names that cannot be file names
-	dirty    map[string]bool           // tasks that Apply has changed since the last scan
+	open    map[string]*entry
+	settled map[string]*settled
+	odd     map[string]protocol.Fault // names that cannot be file names
+	dirty   map[string]bool           // tasks that Apply has changed since the last scan
 }
 
 func (t *taskTable) forget() {
 	*t = taskTable{files: t.files, attempts: t.attempts, log: t.log, project: t.project, open: map[string]*entry{}, settled: map[string]*settled{},
-		listings: map[string]*listing{tasksDir: newListing(), archiveDir: newListing()}, dirty: map[string]bool{}}
+		dirty: map[string]bool{}}
 }
 
 // readAll finds new tasks and refreshes the tasks that may have changed.
 func (t *taskTable) readAll() {
 	t.scan()
-	quiet := !t.Changed(tasksDir) && !t.Changed(archiveDir)
-	for id, e := range t.open {
-		if !quiet || !e.closed {
-			t.refresh(id)
-		}
+	for id := range t.open {
+		t.refresh(id)
 	}
 }
 
@@ -116,9 +111,6 @@ func (t *taskTable) refresh(id string) *entry {
 		return e
 	}
 	t.checkArtifacts(e)
-	_, over := e.over()
-	o, _ := e.ended()
-	e.closed = over && o.Succeeded() && e.atRest() && e.recorded && !e.answersEarlier() && !t.inTrouble(e)
 	return e
 }
 
