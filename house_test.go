@@ -64,7 +64,7 @@ var floors = map[string]may{
 	".":               {},
 	"config":          {[]string{".", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide"}, []string{"github.com/BurntSushi/toml"}},
 	"status":          {[]string{"supervisor", "supervisor/decide", "escalate", "escalate/rules", "platform", "protocol", "status/words"}, []string{metricModule + "/prometheus/promhttp"}},
-	"status/words":    {ours: []string{"protocol", "capacity"}},
+	"status/words":    {ours: []string{"protocol", "escalate/rules"}},
 	"status/terminal": {[]string{"protocol"}, []string{sysModule}},
 	"status/console":  {[]string{"platform", "protocol", "status/terminal", "status/views"}, nil},
 	"status/views":    {[]string{"capacity", "escalate", "escalate/rules", "protocol", "status", "status/terminal", "status/words", "supervisor"}, nil},

@@ -94,6 +94,28 @@ const (
 	PhraseMustFall    Phrase = "must_fall"
 )
 
+// The phrases of rulings on results.
+const (
+	PhraseNoResult       Phrase = "no_result"
+	PhraseIsCompleted    Phrase = "is_completed"
+	PhraseRetryCancelled Phrase = "retry_cancelled"
+	PhraseEndedByUser    Phrase = "ended_by_user"
+	PhraseOtherStatus    Phrase = "other_status"
+	PhraseNotRetried     Phrase = "not_retried"
+	PhraseNeverRetried   Phrase = "never_retried"
+	PhraseBuried         Phrase = "buried"
+	PhraseLastAttempt    Phrase = "last_attempt"
+	PhraseMostAttempts   Phrase = "most_attempts"
+	PhraseMostDeferrals  Phrase = "most_deferrals"
+	PhraseScheduleStands Phrase = "schedule_stands"
+	PhraseRetried        Phrase = "retried"
+	PhrasePutOff         Phrase = "put_off"
+
+	PhraseSealed      Phrase = "first_result_unreadable"
+	PhraseFailedOld   Phrase = "failed_before_steward"
+	PhraseRequestGone Phrase = "request_gone"
+)
+
 // The phrases of verdicts on locks.
 const (
 	PhraseLockKernel    Phrase = "lock_kernel"

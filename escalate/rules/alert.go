@@ -103,7 +103,7 @@ func (a Alert) Happening() string {
 
 func SeverityKnown(s protocol.Severity) bool { return s == protocol.Info || s.Rank() > 0 }
 
-// Shorten cuts text to at most limit characters of valid UTF-8.
+// Shorten cuts text to at most limit characters of valid UTF-8, the last of them an ellipsis.
 func Shorten(s string, limit int) string {
 	if most := utf8.UTFMax * (limit + 1); len(s) > most {
 		s = s[:most] // still longer than limit, so the rest is not needed
@@ -112,5 +112,5 @@ func Shorten(s string, limit int) string {
 	if utf8.RuneCountInString(s) <= limit {
 		return s
 	}
-	return string([]rune(s)[:limit-1]) + "…"
+	return strings.TrimRight(string([]rune(s)[:max(limit-1, 0)]), " ") + "…"
 }

@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"fmt"
 	"hash/fnv"
 	"math"
 	"slices"
@@ -32,8 +31,7 @@ type Ruling struct {
 	Dead       bool // write a dead letter
 	Alert      bool // alert the operator
 	Fatal      bool // the alert is critical
-	Reason     protocol.Reason
-	Why        string // one sentence for the operator
+	protocol.Cause
 }
 
 // Judge decides what follows from the task's result. It is a pure function of its arguments: after a crash the same
@@ -44,16 +42,16 @@ func Judge(t protocol.Task, protocolName string, now time.Time, cfg RetryConfig)
 		return r
 	}
 	f := Failed(t.Outcome)
-	c := Case{Code: f.Code, Severity: severityWord(f), Agent: t.Agent, TaskType: t.Type, Protocol: protocolName}
+	c := Case{Code: f.Code, Severity: SeverityWord(f), Agent: t.Agent, TaskType: t.Type, Protocol: protocolName}
 	if c.Agent == "" {
 		c.Agent = t.Outcome.Agent
 	}
-	r := Ruling{Status: statusWord(t.Outcome), Code: f.Code, Severity: severityClass(c.Severity), Reason: protocol.ReasonRule}
+	r := Ruling{Status: statusWord(t.Outcome), Code: f.Code, Severity: severityClass(c.Severity), Cause: protocol.Cause{Reason: protocol.ReasonRule}}
 	rule := cfg.choose(&r, c, ownFatal(f))
 	// An attempt whose rule cannot be read counts against this rule: a damaged ledger must not grant extra attempts.
 	used := t.Count(func(k protocol.Attempt) bool { return k.Rule == r.Rule || k.Rule == "" })
 	if cfg.stops(&r, &t, rule, used) {
-		r.Fatal = ownFatal(f) || documented[f.Code].severity == sevFatal
+		r.Fatal = ownFatal(f) || documented[f.Code] == sevFatal
 		if r.Fatal {
 			r.Severity = sevFatal
 		}
@@ -65,18 +63,18 @@ func Judge(t protocol.Task, protocolName string, now time.Time, cfg RetryConfig)
 
 // settledRuling rules on results that need no rule. Status words outside the enum are kept and have no effect.
 func settledRuling(t *protocol.Task) (Ruling, bool) {
-	r := Ruling{Action: ActionNone, Status: statusWord(t.Outcome), Reason: protocol.ReasonFinished}
+	r := Ruling{Action: ActionNone, Status: statusWord(t.Outcome), Cause: protocol.Cause{Reason: protocol.ReasonFinished}}
 	switch {
 	case t.Outcome == nil:
-		r.Why = "There is no result to judge."
+		r.Phrase = protocol.PhraseNoResult
 	case r.Status == "completed":
-		r.Why = "It is completed."
+		r.Phrase = protocol.PhraseIsCompleted
 	case t.Cancelled && t.CancelReason == protocol.ReasonSuperseded:
-		r.Reason, r.Why = protocol.ReasonSuperseded, "Steward cancelled its retry: "+t.CancelWhy+"."
+		r.Reason, r.Phrase, r.Facts.Text = protocol.ReasonSuperseded, protocol.PhraseRetryCancelled, t.CancelWhy
 	case t.Cancelled:
-		r.Reason, r.Why = protocol.ReasonOperator, "The operator has ended it."
+		r.Reason, r.Phrase = protocol.ReasonOperator, protocol.PhraseEndedByUser
 	case !judged(r.Status):
-		r.Why = fmt.Sprintf("The status %q is outside the protocol's list and means nothing to the retry rules.", ClipText(r.Status, 40))
+		r.Phrase, r.Facts.Text = protocol.PhraseOtherStatus, Shorten(r.Status, 40)
 	default:
 		return Ruling{}, false
 	}
@@ -105,8 +103,10 @@ func (c RetryConfig) choose(r *Ruling, what Case, fatal bool) Rule {
 	return stop
 }
 
-// ruleWords names the rule for a sentence that starts with the code.
-func (r *Ruling) ruleWords() string { return strings.Replace(r.Rule, "code="+r.Code, "code", 1) }
+// because fills in the cause of a ruling by a rule. The sentence starts with the code, so the rule's name need not repeat it.
+func (r *Ruling) because(p protocol.Phrase, count, of int) {
+	r.Phrase, r.Facts = p, protocol.Facts{Name: r.Code, Text: strings.Replace(r.Rule, "code="+r.Code, "code", 1), Count: count, Of: of}
+}
 
 // stops reports whether the task ends here, and if so fills in r. A buried task still gets its alert, because a crash
 // may have occurred between dead letter and alert.
@@ -114,18 +114,21 @@ func (c RetryConfig) stops(r *Ruling, t *protocol.Task, rule Rule, used int) boo
 	attempt := t.Attempt()
 	switch {
 	case rule.Action == protocol.ActionStop:
-		r.Why = fmt.Sprintf("%s: not retried (rule: %s)", r.Code, r.ruleWords())
+		r.because(protocol.PhraseNotRetried, 0, 0)
 		if r.Status == "blocked" || r.Status == "partial" {
-			r.Why = fmt.Sprintf("A result with status %s is never retried.", r.Status)
+			r.Phrase, r.Facts.Text = protocol.PhraseNeverRetried, r.Status
 		}
 	case t.Buried:
-		r.Exhausted, r.Why = true, "Its dead letter is on record."
+		r.Exhausted, r.Phrase = true, protocol.PhraseBuried
 	case rule.Action == protocol.ActionRetry && used+1 >= rule.Attempts:
-		r.Exhausted, r.Why = true, fmt.Sprintf("%s: attempt %d of %d failed (rule: %s).", r.Code, used+1, rule.Attempts, r.ruleWords())
+		r.Exhausted = true
+		r.because(protocol.PhraseLastAttempt, used+1, rule.Attempts)
 	case rule.Action == protocol.ActionRetry && attempt >= c.MaxAttempts:
-		r.Exhausted, r.Why = true, fmt.Sprintf("%s: attempt %d failed, and a task has %d at most.", r.Code, attempt, c.MaxAttempts)
+		r.Exhausted = true
+		r.because(protocol.PhraseMostAttempts, attempt, c.MaxAttempts)
 	case rule.Action != protocol.ActionRetry && used >= rule.Attempts:
-		r.Exhausted, r.Why = true, fmt.Sprintf("%s: already put off %d times (rule: %s).", r.Code, used, r.ruleWords())
+		r.Exhausted = true
+		r.because(protocol.PhraseMostDeferrals, used, rule.Attempts)
 	default:
 		return false
 	}
@@ -158,16 +161,17 @@ func (c RetryConfig) take(r *Ruling, t *protocol.Task, f protocol.Failure, rule 
 			r.NeedsProof, r.Timeout = false, 0
 		}
 		r.Rule, r.Code, r.Due = k.Rule, k.Code, k.Due.UTC()
-		r.Why = fmt.Sprintf("%s: the schedule written earlier stands, due %s (rule: %s).", r.Code, r.Due.Format(time.RFC3339), r.ruleWords())
+		r.because(protocol.PhraseScheduleStands, 0, 0)
+		r.Facts.Until = r.Due
 		return
 	}
 	delay := delayOf(t, f, rule, used, now)
 	r.Due = wholeSecond(now.Add(delay))
-	what := fmt.Sprintf("attempt %d of %d failed, again", used+1, rule.Attempts)
+	r.because(protocol.PhraseRetried, used+1, rule.Attempts)
 	if r.Action == protocol.ActionDefer {
-		what = fmt.Sprintf("put off, %d of %d times,", used+1, rule.Attempts)
+		r.Phrase = protocol.PhrasePutOff
 	}
-	r.Why = fmt.Sprintf("%s: %s in %v (rule: %s).", r.Code, what, delay.Round(time.Second), r.ruleWords())
+	r.Facts.For = delay.Round(time.Second)
 }
 
 // uncommitted returns the schedule that was written but not committed for the current attempt, if any.
@@ -291,7 +295,7 @@ func Failed(o *protocol.Outcome) protocol.Failure {
 func worstOf(all []protocol.Failure) (worst protocol.Failure, found bool) {
 	rank := 0
 	for _, f := range all {
-		if f.Code = codeWord(f.Code); f.Code == "" {
+		if f.Code = CodeWord(f.Code); f.Code == "" {
 			f.Code = CodeUnknown
 		}
 		if r := severityRank(f); r > rank {
@@ -304,7 +308,7 @@ func worstOf(all []protocol.Failure) (worst protocol.Failure, found bool) {
 // imposed returns the failure with the code that the status implies, in the words of the best-matching error.
 func imposed(o *protocol.Outcome, code string, worst protocol.Failure) protocol.Failure {
 	for _, f := range o.Failures {
-		if codeWord(f.Code) == code {
+		if CodeWord(f.Code) == code {
 			f.Code = code
 			return f
 		}

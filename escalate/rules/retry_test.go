@@ -1,4 +1,4 @@
-package rules
+package rules_test
 
 import (
 	"fmt"
@@ -11,10 +11,20 @@ import (
 	"time"
 
 	"github.com/BurntSushi/toml"
+	. "github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 	"github.com/rogpeppe/go-internal/txtar"
 	"pgregory.net/rapid"
 )
+
+// printed is Wednesday, 22 October 2025, 14:00 in Chicago (19:00 UTC).
+var printed = time.Date(2025, 10, 22, 14, 0, 0, 0, time.FixedZone("CDT", -5*3600))
+
+func failedTask(id, code, severity, message string) protocol.Task {
+	return protocol.Task{Request: protocol.Request{ID: id}, Outcome: &protocol.Outcome{Status: "failed",
+		Failures: []protocol.Failure{{Code: code, Severity: severity, Message: message, File: "scripts/x.sh", Line: 12}}}}
+}
 
 // builtinRules returns the rules that config.toml ships, from testdata/rules.toml.
 func builtinRules(tb testing.TB) RetryConfig {
@@ -211,7 +221,7 @@ func (s *story) rule() {
 	}
 	s.out.WriteString("\n")
 	if r.Alert {
-		summary, _, _ := Announce(s.task, r, "Jesse")
+		summary, _, _ := words.Announce(s.task, r, "Jesse")
 		fmt.Fprintf(&s.out, "         alert: %s\n", summary)
 	}
 	s.file(r)
@@ -221,7 +231,7 @@ func (s *story) file(r Ruling) {
 	if r.Action != protocol.ActionRetry && r.Action != protocol.ActionDefer {
 		return
 	}
-	if _, ok := uncommitted(&s.task); !ok {
+	if n := len(s.task.Attempts); n == 0 || s.task.Attempts[n-1].Committed {
 		s.task.Attempts = append(s.task.Attempts, protocol.Attempt{
 			N: len(s.task.Attempts) + 1, Action: r.Action, Rule: r.Rule, Code: r.Code, Due: r.Due,
 		})
@@ -277,7 +287,7 @@ func TestAttemptsStayWithinLimits(t *testing.T) {
 			if again := Judge(task, "agentstatus", now, cfg); again != r {
 				rt.Fatalf("judged twice: %+v, %+v", r, again)
 			}
-			if r.Why == "" || r.Action == protocol.ActionStop && !r.Alert {
+			if r.Cause == (protocol.Cause{}) || r.Action == protocol.ActionStop && !r.Alert {
 				rt.Fatalf("silent ruling %+v", r)
 			}
 			if r.Action != protocol.ActionRetry && r.Action != protocol.ActionDefer {
@@ -325,7 +335,7 @@ func TestScheduleSurvivesCrash(t *testing.T) {
 		}
 		task.Attempts = []protocol.Attempt{{N: 1, Action: first.Action, Rule: first.Rule, Code: first.Code, Due: first.Due}}
 		second := Judge(task, "agentstatus", later, cfg)
-		first.Why, second.Why = "", ""
+		first.Cause, second.Cause = protocol.Cause{}, protocol.Cause{}
 		if first != second {
 			rt.Fatalf("before %+v\nafter  %+v", first, second)
 		}
@@ -432,20 +442,6 @@ func TestTimeoutGrowsOnce(t *testing.T) {
 	}
 }
 
-func TestJitterSpreadsTasks(t *testing.T) {
-	seen := make(map[float64]bool)
-	for n := range 100 {
-		j := jitter("task", n)
-		if j < 0 || j > 0.1 || j != jitter("task", n) {
-			t.Fatalf("jitter %v", j)
-		}
-		seen[j], seen[jitter(fmt.Sprint("task-", n), 1)] = true, true
-	}
-	if len(seen) < 100 {
-		t.Errorf("only %d values of 200", len(seen))
-	}
-}
-
 func TestBudget(t *testing.T) {
 	now := time.Date(2025, 10, 22, 10, 0, 0, 0, time.UTC)
 	ago := func(minutes ...int) (all []time.Time) {
@@ -483,7 +479,7 @@ func BenchmarkRule(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if r := Judge(task, "agentstatus", now, cfg); r.Action != protocol.ActionRetry {
-			b.Fatal(r.Why)
+			b.Fatal(r.Cause)
 		}
 	}
 }

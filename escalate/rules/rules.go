@@ -40,6 +40,18 @@ const (
 	sevWarning = "warning"
 )
 
+// documented are the severities of the codes (protocol 000, Error Codes).
+var documented = map[string]string{
+	CodeCapacity:        sevWarning,
+	"FILE_NOT_FOUND":    sevError,
+	"PERMISSION_DENIED": sevError,
+	CodeTimeout:         sevError,
+	"EXECUTION_FAILED":  sevError,
+	"VALIDATION_FAILED": sevFatal,
+	"GIT_CONFLICT":      sevFatal,
+	CodeUnknown:         sevFatal,
+}
+
 // codeLimit limits a code, which comes from a client's file and goes into ledger and log.
 const codeLimit = 64
 
@@ -80,7 +92,7 @@ type Case struct{ Code, Severity, Agent, TaskType, Protocol string }
 func (r Rule) Name() string {
 	var b strings.Builder
 	for _, key := range [...][2]string{
-		{"code", codeWord(r.Code)}, {"agent", r.Agent}, {"task_type", r.TaskType},
+		{"code", CodeWord(r.Code)}, {"agent", r.Agent}, {"task_type", r.TaskType},
 		{"severity", strings.ToLower(r.Severity)}, {"protocol", r.Protocol},
 	} {
 		if key[1] == "" {
@@ -108,7 +120,7 @@ func quoteOdd(s string) string {
 // Matches reports whether the rule applies. A severity outside the document's three words matches a rule that names
 // it, and otherwise counts as error (see severityClass).
 func (r Rule) Matches(c Case) bool {
-	return (r.Code == "" || codeWord(r.Code) == codeWord(c.Code)) &&
+	return (r.Code == "" || CodeWord(r.Code) == CodeWord(c.Code)) &&
 		(r.Agent == "" || r.Agent == c.Agent) &&
 		(r.TaskType == "" || r.TaskType == c.TaskType) &&
 		(r.Protocol == "" || r.Protocol == c.Protocol) &&
@@ -213,9 +225,9 @@ func (r Rule) severityOnly() Rule {
 	return r
 }
 
-// codeWord returns a code in the canonical form that rules compare: clients also write "git-conflict" and "Git
+// CodeWord returns a code in the canonical form that rules compare: clients also write "git-conflict" and "Git
 // conflict". Characters that cannot be part of a code are dropped.
-func codeWord(s string) string {
+func CodeWord(s string) string {
 	plain := func(r rune) bool { return r == '_' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' }
 	if len(s) <= codeLimit && !strings.ContainsFunc(s, func(r rune) bool { return !plain(r) }) {
 		return s
@@ -229,7 +241,7 @@ func codeWord(s string) string {
 		}
 		return -1
 	}, strings.TrimSpace(s))
-	return ClipText(word, codeLimit)
+	return Shorten(word, codeLimit)
 }
 
 // severityClass maps a severity word to fatal, error or warning. An unknown word counts as error. Ranked below
@@ -245,13 +257,13 @@ func severityClass(word string) string {
 	return sevError
 }
 
-// severityWord returns the severity that an error states, or else the documented one for its code.
-func severityWord(f protocol.Failure) string {
+// SeverityWord returns the severity that an error states, or else the documented one for its code.
+func SeverityWord(f protocol.Failure) string {
 	if word := strings.ToLower(strings.TrimSpace(f.Severity)); word != "" {
 		return word
 	}
-	if d, ok := documented[codeWord(f.Code)]; ok {
-		return d.severity
+	if d, ok := documented[CodeWord(f.Code)]; ok {
+		return d
 	}
 	return sevError
 }
@@ -264,10 +276,10 @@ func ownFatal(f protocol.Failure) bool {
 // severityRank orders errors. A code that is documented as fatal outranks errors even if the client states warning:
 // the code table takes precedence, and retrying a git conflict is useless.
 func severityRank(f protocol.Failure) int {
-	switch class := severityClass(severityWord(f)); {
+	switch class := severityClass(SeverityWord(f)); {
 	case ownFatal(f):
 		return 4
-	case class == sevFatal, documented[codeWord(f.Code)].severity == sevFatal:
+	case class == sevFatal, documented[CodeWord(f.Code)] == sevFatal:
 		return 3
 	case class == sevError:
 		return 2

@@ -84,6 +84,9 @@ func fact(name string, f *protocol.Facts, now time.Time) (string, bool) {
 	case protocol.Phrase:
 		return fill(phrases[v], f, now), v != ""
 	case string:
+		if format == "quoted" {
+			return strconv.Quote(v), true
+		}
 		return v, v != ""
 	case int:
 		return strconv.Itoa(v), v != 0
@@ -143,11 +146,14 @@ func value(name string, f *protocol.Facts) any {
 // datedAfter is how old a moment must be to be shown with its date.
 const datedAfter = 20 * time.Hour
 
-// moment formats a time: "21:30:05 UTC", "{at date}" with its date, "{at recent}" with its date only if it is old.
+// moment formats a time: "21:30:05 UTC", "{at date}" with its date, "{at recent}" with its date only if it is old, "{at zoned}"
+// as in a file.
 func moment(t time.Time, format string, now time.Time) string {
 	switch {
 	case format == "date":
 		return t.UTC().Format("2006-01-02 15:04:05 UTC")
+	case format == "zoned":
+		return t.Format(time.RFC3339)
 	case format == "recent" && now.Sub(t) > datedAfter:
 		return t.UTC().Format("2006-01-02 15:04 UTC")
 	}

@@ -46,7 +46,7 @@ func TestEveryCauseHasASentence(t *testing.T) {
 			if value(field, &protocol.Facts{}) == nil {
 				t.Errorf("%s: there is no fact %q", name, field)
 			}
-			if _, ok := map[string]bool{"": true, "date": true, "recent": true, "exact": true, "plain": true}[format]; !ok {
+			if _, ok := map[string]bool{"": true, "date": true, "recent": true, "exact": true, "plain": true, "zoned": true, "quoted": true}[format]; !ok {
 				t.Errorf("%s: there is no format %q", name, format)
 			}
 		}

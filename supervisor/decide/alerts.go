@@ -8,6 +8,7 @@ import (
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 )
 
 // MaxSummary is the longest summary of an incident, in characters.
@@ -85,7 +86,7 @@ func (d *decision) movedOn(subject protocol.Subject) string {
 
 // alertFailure tells the user of a failure that no retry will fix.
 func (k *taskJudge) alertFailure(r rules.Ruling) {
-	summary, spoken, detail := rules.Announce(*k.t, r, k.env.cfg.Human)
+	summary, spoken, detail := words.Announce(*k.t, r, k.env.cfg.Human)
 	if asks := k.t.Outcome.ForHuman; len(asks) > 0 {
 		detail += fmt.Sprintf(" It asks: %s.", strings.Join(asks, "; "))
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 )
 
 func (k *taskJudge) completed() {
@@ -43,7 +44,7 @@ func (k *taskJudge) endedOtherwise() {
 	case k.runsAgain(&r):
 		k.again(r)
 	case r.Action == rules.ActionNone && !k.t.Cancelled:
-		k.is(protocol.TaskDone, protocol.ReasonRule, "%s", r.Why)
+		k.is(protocol.TaskDone, protocol.ReasonRule, "%s", words.Sentence(r.Cause, k.env.now))
 		k.alertForHuman()
 	default:
 		k.failed(r)
@@ -68,11 +69,11 @@ func (k *taskJudge) runsAgain(r *rules.Ruling) bool {
 	}
 	switch {
 	case k.t.Outcome.Sealed:
-		r.Why, r.Alert = "the record of its first result cannot be read, so it is not issued again", true
+		r.Phrase, r.Alert = protocol.PhraseSealed, true
 	case k.old() && !k.t.Requeue:
-		r.Why = "it failed before steward came here"
+		r.Phrase = protocol.PhraseFailedOld
 	case k.t.Ref.Path == "":
-		r.Why, r.Alert = "its request is gone, so it cannot be issued again", true
+		r.Phrase, r.Alert = protocol.PhraseRequestGone, true
 	default:
 		return true
 	}
@@ -86,7 +87,7 @@ func (k *taskJudge) failed(r rules.Ruling) {
 	if r.Dead {
 		reason = protocol.ReasonExhausted
 	}
-	k.is(protocol.TaskFailed, reason, "%s", r.Why)
+	k.is(protocol.TaskFailed, reason, "%s", words.Sentence(r.Cause, k.env.now))
 	if k.t.Buried || r.Dead {
 		k.verdict.State = protocol.TaskDead
 	}
@@ -97,7 +98,7 @@ func (k *taskJudge) failed(r rules.Ruling) {
 		return
 	}
 	if r.Dead && !k.t.Buried && !k.old() && !k.t.Foreign { // the dead letter keeps the result on record as well
-		k.change(protocol.Change{Verb: protocol.VerbBury, Reason: protocol.ReasonExhausted, Judged: protocol.Judged{Ref: k.t.Outcome.Ref}, Entry: protocol.Entry{Rule: r.Rule, Code: r.Code}, Why: r.Why})
+		k.change(protocol.Change{Verb: protocol.VerbBury, Reason: protocol.ReasonExhausted, Judged: protocol.Judged{Ref: k.t.Outcome.Ref}, Entry: protocol.Entry{Rule: r.Rule, Code: r.Code}, Why: words.Sentence(r.Cause, k.env.now)})
 	}
 	k.record()
 	k.count(false)
@@ -147,7 +148,7 @@ func (k *taskJudge) again(r rules.Ruling) {
 		return
 	}
 	if k.env.view.Once && now.Before(r.Due) && scheduled(k.t) {
-		k.wait(state, protocol.ReasonRetry, r.Due, "%s", r.Why)
+		k.wait(state, protocol.ReasonRetry, r.Due, "%s", words.Sentence(r.Cause, k.env.now))
 		return
 	}
 	if k.t.Requeue {
@@ -158,7 +159,7 @@ func (k *taskJudge) again(r rules.Ruling) {
 	if r.Counted && !k.spend() {
 		return
 	}
-	k.wait(state, protocol.ReasonRetry, r.Due, "%s", r.Why)
+	k.wait(state, protocol.ReasonRetry, r.Due, "%s", words.Sentence(r.Cause, k.env.now))
 	k.retry(r, r.Due)
 	if r.Alert {
 		k.alertFailure(r)
@@ -196,7 +197,7 @@ func (k *taskJudge) resumed() bool {
 // unproved waits until the agent no longer names the task: the attempt may still run (TIMEOUT: the result may be early).
 // See docs/decisions.md, "A lost attempt waits for an agent that names its task again".
 func (k *taskJudge) unproved(r rules.Ruling) {
-	k.is(protocol.TaskWaiting, protocol.ReasonStillNamed, "%s It waits until %s no longer names the task.", r.Why, k.t.Agent)
+	k.is(protocol.TaskWaiting, protocol.ReasonStillNamed, "%s It waits until %s no longer names the task.", words.Sentence(r.Cause, k.env.now), k.t.Agent)
 	if deadline := k.endedAt().Add(k.timeout()); k.over(deadline) {
 		k.alertOverrun(deadline)
 	}
@@ -211,7 +212,7 @@ func (k *taskJudge) retry(r rules.Ruling, due time.Time) {
 	o := k.t.Outcome
 	// Silence alone does not prove that the old run is over.
 	twice := o.Twice || r.NeedsProof && k.agent.names(k.t.ID) && !k.agent.verdict.Proof
-	k.change(protocol.Change{Verb: protocol.VerbRetry, Reason: reason, Judged: protocol.Judged{Ref: o.Ref}, Why: r.Why, Until: due,
+	k.change(protocol.Change{Verb: protocol.VerbRetry, Reason: reason, Judged: protocol.Judged{Ref: o.Ref}, Why: words.Sentence(r.Cause, k.env.now), Until: due,
 		ReleaseBy: k.env.now.Add(k.env.cfg.Tasks.Lease), Hold: protocol.HoldRetry, Entry: protocol.Entry{
 			Action: r.Action, Rule: r.Rule, Code: r.Code,
 			Attempt: len(Committed(k.t)) + 1, Timeout: r.Timeout, Twice: twice,

@@ -8,6 +8,7 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 )
 
 // alone judges work that, as the adapter proves, no process does any more. The proof must hold for a while: files and
@@ -96,7 +97,7 @@ func (k *taskJudge) requeueLost(twice bool, why string) {
 		k.requeue(r, protocol.ReasonLost, twice)
 		return
 	}
-	k.is(protocol.TaskDead, protocol.ReasonExhausted, "%s", r.Why)
+	k.is(protocol.TaskDead, protocol.ReasonExhausted, "%s", words.Sentence(r.Cause, k.env.now))
 	open := k.t
 	k.t = &t
 	k.alertFailure(r)
@@ -106,7 +107,7 @@ func (k *taskJudge) requeueLost(twice bool, why string) {
 // requeue puts work back where agents find it, once the delay of the retry rule is over.
 func (k *taskJudge) requeue(r rules.Ruling, reason protocol.Reason, twice bool) {
 	if k.env.now.Before(r.Due) {
-		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, r.Due, "%s", r.Why)
+		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, r.Due, "%s", words.Sentence(r.Cause, k.env.now))
 		k.rescan(r.Due)
 		return
 	}
@@ -114,8 +115,8 @@ func (k *taskJudge) requeue(r rules.Ruling, reason protocol.Reason, twice bool) 
 	if r.Counted && !k.spend() {
 		return
 	}
-	k.is(protocol.TaskWaiting, protocol.ReasonRetry, "%s", r.Why)
-	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: reason, Why: r.Why, Entry: protocol.Entry{
+	k.is(protocol.TaskWaiting, protocol.ReasonRetry, "%s", words.Sentence(r.Cause, k.env.now))
+	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: reason, Why: words.Sentence(r.Cause, k.env.now), Entry: protocol.Entry{
 		Action: protocol.ActionRetry, Rule: r.Rule, Code: r.Code,
 		Attempt: len(Committed(k.t)) + 1, Twice: twice,
 	}})

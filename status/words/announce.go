@@ -1,29 +1,19 @@
-package rules
+package words
 
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
-
-// documented maps codes to their severities (protocol 000, Error Codes), and to a description where the code itself,
-// made readable, is not suitable.
-var documented = map[string]struct{ severity, words string }{
-	CodeCapacity:        {severity: sevWarning},
-	"FILE_NOT_FOUND":    {severity: sevError},
-	"PERMISSION_DENIED": {severity: sevError},
-	CodeTimeout:         {severity: sevError},
-	"EXECUTION_FAILED":  {severity: sevError},
-	"VALIDATION_FAILED": {severity: sevFatal},
-	"GIT_CONFLICT":      {severity: sevFatal, words: "Git conflict detected"},
-	CodeUnknown:         {severity: sevFatal},
-}
 
 // Length limits, mostly in characters: a summary is a popup's title; a detail is its text and is stored in the
 // incident's file.
@@ -37,8 +27,8 @@ const (
 // Announce words a ruling: a summary of at most 80 characters, a sentence to speak, and a detail of several lines.
 // human is the operator's name, which introduces the directive in the detail. Text from files is stripped of control
 // characters, but not escaped for any channel.
-func Announce(t protocol.Task, r Ruling, human string) (summary, spoken, detail string) {
-	f := Failed(t.Outcome)
+func Announce(t protocol.Task, r rules.Ruling, human string) (summary, spoken, detail string) {
+	f := rules.Failed(t.Outcome)
 	what := codeWords(r.Code)
 	name := taskName(&t)
 	detail = detailOf(&t, r, f, cleanText(human, NameLimit))
@@ -47,26 +37,26 @@ func Announce(t protocol.Task, r Ruling, human string) (summary, spoken, detail 
 		return summary, spoken, detail
 	}
 	sentence := "Task " + name + " " + outcomeWords(&t, r)
-	if r.Code == strings.ToUpper(r.Status) && r.Code != CodeTimeout {
+	if r.Code == strings.ToUpper(r.Status) && r.Code != rules.CodeTimeout {
 		what = FileNames(cleanText(f.Message, lineLimit)) // avoids "is blocked: Blocked"
 	}
-	if what != "" && r.Action != ActionNone {
+	if what != "" && r.Action != rules.ActionNone {
 		sentence += ": " + what
 	}
-	sentence = ClipText(sentence, summaryLimit)
+	sentence = rules.Shorten(sentence, summaryLimit)
 	spoken = strings.TrimRight(sentence, ".") + "."
 	return sentence + place(f, summaryLimit-utf8.RuneCountInString(sentence)), spoken, detail
 }
 
 // outcomeWords describes the outcome as the predicate of a sentence.
-func outcomeWords(t *protocol.Task, r Ruling) string {
+func outcomeWords(t *protocol.Task, r rules.Ruling) string {
 	putOff := t.Count(func(k protocol.Attempt) bool { return k.Rule == r.Rule && k.Action == protocol.ActionDefer })
 	switch {
 	case r.Action == protocol.ActionRetry:
 		return "runs again at " + dueWords(t, r.Due)
 	case r.Action == protocol.ActionDefer:
 		return "waits until " + dueWords(t, r.Due)
-	case r.Action == ActionNone:
+	case r.Action == rules.ActionNone:
 		return "needs nothing"
 	case r.Status == "blocked":
 		return "is blocked"
@@ -92,23 +82,23 @@ func dueWords(t *protocol.Task, due time.Time) string {
 func taskName(t *protocol.Task) string {
 	id, title := cleanText(t.ID, NameLimit+4), FileNames(cleanText(t.Title, lineLimit))
 	if len(id) != 36 || strings.Count(id, "-") != 4 {
-		return ClipText(id, NameLimit)
+		return rules.Shorten(id, NameLimit)
 	}
 	if word, rest, _ := strings.Cut(title, " "); strings.EqualFold(word, "task") {
 		title = rest // the sentence already contains "Task"
 	}
 	if title != "" {
-		return ClipText(title, NameLimit)
+		return rules.Shorten(title, NameLimit)
 	}
 	return id[:8]
 }
 
 // codeWords makes a code readable: GIT_CONFLICT is "Git conflict detected", RATE_LIMITED "Rate limited".
 func codeWords(code string) string {
-	if d := documented[code]; d.words != "" {
-		return d.words
+	if code == "GIT_CONFLICT" {
+		return "Git conflict detected"
 	}
-	words := strings.ToLower(cleanText(strings.ReplaceAll(code, "_", " "), codeLimit))
+	words := strings.ToLower(cleanText(strings.ReplaceAll(code, "_", " "), 64))
 	if words == "" {
 		return "Unknown error"
 	}
@@ -135,7 +125,7 @@ func place(f protocol.Failure, room int) string {
 }
 
 // detailOf lists, one per line, what failed, where, the operator's directive, what was tried and what follows.
-func detailOf(t *protocol.Task, r Ruling, f protocol.Failure, human string) string {
+func detailOf(t *protocol.Task, r rules.Ruling, f protocol.Failure, human string) string {
 	var lines []string
 	say := func(label, text string) {
 		if text = cleanText(text, lineLimit); text != "" {
@@ -149,7 +139,7 @@ func detailOf(t *protocol.Task, r Ruling, f protocol.Failure, human string) stri
 		if said == "" {
 			said = codeWords(f.Code)
 		}
-		say("Error: ", fmt.Sprintf("%s (%s): %s", f.Code, severityWord(f), said))
+		say("Error: ", fmt.Sprintf("%s (%s): %s", f.Code, rules.SeverityWord(f), said))
 	}
 	say("Where: ", strings.Trim(place(f, lineLimit), " ()"))
 	if human == "" {
@@ -160,7 +150,7 @@ func detailOf(t *protocol.Task, r Ruling, f protocol.Failure, human string) stri
 	}
 	say("Attempts made: ", strconv.Itoa(t.Attempt()))
 	lines = append(lines, triedLines(t.Attempts)...)
-	say("", r.Why)
+	say("", Sentence(r.Cause, r.Due))
 	if t.Outcome != nil {
 		for _, next := range append(t.Outcome.ForHuman[:len(t.Outcome.ForHuman):len(t.Outcome.ForHuman)], t.Outcome.Next...) {
 			if len(lines) < 3*listLimit {
@@ -180,14 +170,16 @@ func triedLines(all []protocol.Attempt) []string {
 			verb = "put off"
 		}
 		if k.Committed {
-			lines = append(lines, fmt.Sprintf("Tried: %s, %s to %s", codeWords(codeWord(k.Code)), verb, k.Due.UTC().Format(time.RFC3339)))
+			lines = append(lines, fmt.Sprintf("Tried: %s, %s to %s", codeWords(rules.CodeWord(k.Code)), verb, k.Due.UTC().Format(time.RFC3339)))
 		}
 	}
 	return lines
 }
 
 // escapes matches terminal escape sequences; if only the ESC byte were dropped, the rest would remain as text.
-var escapes = lazily("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?)")
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?)")
+})
 
 // cleanText fits text from a file into one line of at most limit characters: no control or format characters (a NUL
 // blocks a popup, a bidi mark reverses a path), no invalid UTF-8, single spaces.
@@ -205,13 +197,5 @@ func cleanText(s string, limit int) string {
 		}
 		return r
 	}, escapes().ReplaceAllString(s, ""))
-	return ClipText(strings.Join(strings.Fields(s), " "), limit)
-}
-
-// ClipText cuts s to limit characters, the last of them an ellipsis.
-func ClipText(s string, limit int) string {
-	if utf8.RuneCountInString(s) <= limit {
-		return s
-	}
-	return strings.TrimRight(string([]rune(s)[:max(limit-1, 0)]), " ") + "…"
+	return rules.Shorten(strings.Join(strings.Fields(s), " "), limit)
 }

@@ -1,10 +1,11 @@
-package rules
+package words
 
 import (
 	"path"
 	"strings"
 	"unicode/utf8"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -44,7 +45,7 @@ const leastOfName = 11
 // followed by the task and the file, so that such incidents can be told apart.
 func critical(t *protocol.Task, f protocol.Failure, what string) (summary, spoken string) {
 	const before, after = "Critical error: ", ". Your input needed."
-	sentence := func(room int) string { return before + ClipText(what, room-len(before)-len(after)) + after }
+	sentence := func(room int) string { return before + rules.Shorten(what, room-len(before)-len(after)) + after }
 	spoken = sentence(summaryLimit)
 	summary = sentence(summaryLimit - leastOfName)
 	room := summaryLimit - utf8.RuneCountInString(summary)
@@ -57,7 +58,7 @@ func critical(t *protocol.Task, f protocol.Failure, what string) (summary, spoke
 			return summary + shown, spoken
 		}
 	}
-	return summary + " (" + ClipText(name, room-3) + ")", spoken
+	return summary + " (" + rules.Shorten(name, room-3) + ")", spoken
 }
 
 func join(name, file string) string {
