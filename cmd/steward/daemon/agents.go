@@ -32,9 +32,9 @@ type agents struct {
 }
 
 // newAgents creates the keeper of the rows. It reads nothing yet.
-func newAgents(o Options, r *reports, s *store) *agents {
-	a := &agents{reports: r, options: o}
-	a.keeper = keep.New(keep.Options{State: s.dir, Root: s.root, Now: time.Now, Log: r.log, Environ: os.Environ(), Deps: a.deps(),
+func newAgents(o Options, s *store) *agents {
+	a := &agents{reports: s.reports, options: o}
+	a.keeper = keep.New(keep.Options{State: s.dir, Root: s.root, Now: time.Now, Log: s.log, Environ: os.Environ(), Deps: a.deps(),
 		OpenUnits: service.OpenUnits, Managed: o.Manager == managerSystemd})
 	return a
 }
@@ -83,7 +83,7 @@ func (a *agents) restart(ctx context.Context, k status.Kept, why string) (status
 	if err != nil {
 		note.Error = terminal.ErrorText(err)
 	}
-	a.reports.note(note)
+	a.note(note)
 	return status.Kept(now), err
 }
 

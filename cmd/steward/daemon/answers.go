@@ -33,7 +33,7 @@ func (a *answers) accept(ctx context.Context, key string, r escalate.Reply) (esc
 	if err != nil {
 		return i, err
 	}
-	r.By = cmp.Or(r.By, a.settings.human())
+	r.By = cmp.Or(r.By, a.settings.config().Human.Name)
 	if err := i.Judge(r); err != nil {
 		return i, fmt.Errorf("answer incident %s: %w", i.Key, err)
 	}

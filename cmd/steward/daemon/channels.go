@@ -20,59 +20,53 @@ import (
 // channels delivers incidents to the operator through the currently configured channels, and handles presses of their
 // buttons.
 type channels struct {
-	ledger   *escalate.Ledger
-	popups   *desktop.Popups
-	state    *jsonfile.Root
-	log      *slog.Logger
-	settings *settings
-	// answer applies a press as an answer. delivered counts delivery attempts.
-	answer    func(ctx context.Context, key string, r escalate.Reply) (escalate.Incident, error)
-	delivered func(channel, result string)
-	told      func(i escalate.Incident, d escalate.Delivery)
-	changed   wakeup // the configuration has changed
+	*reports
+	popups    *desktop.Popups
+	state     *jsonfile.Root
+	answers   *answers                     // takes presses as answers
+	delivered func(channel, result string) // counts delivery attempts
+	changed   wakeup                       // the configuration has changed
 
-	mu         sync.Mutex // guards the fields below
-	dispatcher *escalate.Dispatcher
-	set        *channelSet
-	names      []string
-	known      map[string]status.Channel
-	test       *testMessage
-}
-
-func newChannels(r *reports, s *store, answers *answers, delivered func(channel, result string)) *channels {
-	return &channels{ledger: r.ledger, popups: desktop.NewPopups(), state: s.root, log: r.log, settings: r.settings,
-		answer: answers.accept, told: answers.noteDelivery, delivered: delivered, changed: newWakeup(), known: map[string]status.Channel{}}
+	mu    sync.Mutex // guards the fields below
+	set   *channelSet
+	known map[string]status.Channel
+	test  *testMessage
 }
 
 // Run delivers incidents through the configured channels until ctx ends.
 func (a *channels) Run(ctx context.Context) error {
-	for {
-		turn, end := context.WithCancel(ctx)
-		dispatcher := a.assemble()
-		var helpers sync.WaitGroup
-		helpers.Go(func() { a.hearPushes(turn) })
-		helpers.Go(func() { a.probe(turn) })
-		done := make(chan error, 1)
-		go func() { done <- dispatcher.Run(turn) }()
-		var err error
-		select {
-		case err = <-done:
-			end()
-			helpers.Wait()
-			return err
-		case <-a.changed:
-			end()
-			err = <-done
-			helpers.Wait()
-		}
-		if err != nil || ctx.Err() != nil {
+	for ctx.Err() == nil {
+		if err := a.runConfigured(ctx); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// runConfigured delivers incidents until the configuration changes or ctx ends.
+func (a *channels) runConfigured(ctx context.Context) error {
+	var helpers sync.WaitGroup
+	defer helpers.Wait()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	set, dispatcher := a.assemble()
+	if set.Ntfy != nil {
+		defer set.Ntfy.Close()
+		helpers.Go(func() { set.Ntfy.Hear(ctx, func(p push.Press) { a.pressedPush(ctx, p) }) })
+	}
+	helpers.Go(func() { a.probe(ctx, set) })
+	helpers.Go(func() {
+		select {
+		case <-ctx.Done():
+		case <-a.changed:
+			end()
+		}
+	})
+	return dispatcher.Run(ctx)
 }
 
 // assemble sets up the configured channels and their dispatcher.
-func (a *channels) assemble() *escalate.Dispatcher {
+func (a *channels) assemble() (*channelSet, *escalate.Dispatcher) {
 	cfg := a.settings.escalation()
 	var key []byte
 	if cfg.Ntfy.ReplyTopic != "" {
@@ -82,21 +76,18 @@ func (a *channels) assemble() *escalate.Dispatcher {
 			cfg.Ntfy.ReplyTopic = ""
 		}
 	}
-	o := ConnectChannels(a.popups, cfg, key)
-	o.incident = a.incident
-	var channels []escalate.Channel
-	for _, name := range cfg.Channels {
-		channels = append(channels, a.counted(o.Channel(name)))
+	set := ConnectChannels(a.popups, cfg, key)
+	set.incident = a.incident
+	var list []escalate.Channel
+	for _, c := range set.List {
+		list = append(list, a.counted(c.Channel))
 	}
-	dispatcher := escalate.NewDispatcher(a.ledger, cfg, channels, time.Now, a.log)
-	dispatcher.Told = a.told
+	dispatcher := escalate.NewDispatcher(a.ledger, cfg, list, time.Now, a.log)
+	dispatcher.Told = a.answers.noteDelivery
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.set != nil && a.set.Ntfy != nil {
-		a.set.Ntfy.Close()
-	}
-	a.dispatcher, a.set, a.names = dispatcher, o, cfg.Channels
-	return dispatcher
+	a.set = set
+	return set, dispatcher
 }
 
 // incident returns the incident as the ledger has it; nil for a summary.
@@ -113,7 +104,7 @@ func (a *channels) counted(c escalate.Channel) escalate.Channel {
 	deliver := c.Deliver
 	c.Deliver = func(ctx context.Context, n escalate.Notice) (string, error) {
 		result, err := deliver(ctx, n)
-		a.note(c.Name, err)
+		a.record(c.Name, err)
 		if err != nil {
 			a.delivered(c.Name, escalate.ResultFailed)
 		} else {
@@ -124,8 +115,8 @@ func (a *channels) counted(c escalate.Channel) escalate.Channel {
 	return c
 }
 
-// note records the latest result of a channel.
-func (a *channels) note(name string, err error) {
+// record keeps the latest result of a channel.
+func (a *channels) record(name string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	c := status.Channel{Name: name, OK: err == nil, At: time.Now().UTC()}
@@ -135,17 +126,17 @@ func (a *channels) note(name string, err error) {
 	a.known[name] = c
 }
 
-// channels reports the state of each configured channel.
-func (a *channels) channels() []status.Channel {
+// list reports the state of each configured channel.
+func (a *channels) list() (list []status.Channel) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var list []status.Channel
-	for _, name := range a.names {
-		c, tried := a.known[name]
-		if !tried {
-			c = status.Channel{Name: name}
-		}
-		if name == escalate.ChannelNtfy && c.OK && a.set.replies {
+	if a.set == nil {
+		return nil // not set up yet
+	}
+	for _, ch := range a.set.List {
+		c := a.known[ch.Name]
+		c.Name = ch.Name
+		if c.Name == escalate.ChannelNtfy && c.OK && a.set.replies {
 			if h := a.set.Ntfy.Hearing(); !h.Open && h.Err != nil {
 				c.OK, c.Problem = false, "presses do not come back: "+h.Err.Error()
 			}
@@ -159,25 +150,22 @@ func (a *channels) channels() []status.Channel {
 const probeLimit = 5 * time.Second
 
 // probe checks, without sending anything, which channels work now.
-func (a *channels) probe(ctx context.Context) {
-	a.mu.Lock()
-	o, names := a.set, a.names
-	a.mu.Unlock()
+func (a *channels) probe(ctx context.Context, set *channelSet) {
 	var absent []any
-	for _, name := range names {
+	for _, c := range set.List {
 		limited, cancel := context.WithTimeout(ctx, probeLimit)
-		err := o.Probe(limited, name)
+		err := c.Probe(limited)
 		cancel()
 		if ctx.Err() != nil {
 			return
 		}
-		a.note(name, err)
+		a.record(c.Name, err)
 		switch {
 		case err == nil:
-		case name == escalate.ChannelDesktop, name == escalate.ChannelSpeech: // the default channels: a machine may have neither
-			absent = append(absent, name, err)
+		case c.Name == escalate.ChannelDesktop, c.Name == escalate.ChannelSpeech: // the default channels: a machine may have neither
+			absent = append(absent, c.Name, err)
 		default:
-			a.log.Warn("a channel to the human does not work now", "channel", name, "error", err)
+			a.log.Warn("a channel to the human does not work now", "channel", c.Name, "error", err)
 		}
 	}
 	if len(absent) > 0 {
@@ -185,50 +173,30 @@ func (a *channels) probe(ctx context.Context) {
 	}
 }
 
-// hearPushes handles the presses that arrive over the network.
-func (a *channels) hearPushes(ctx context.Context) {
-	a.mu.Lock()
-	ntfy := a.set.Ntfy
-	a.mu.Unlock()
-	if ntfy == nil {
-		return
-	}
-	var presses sync.WaitGroup
-	defer presses.Wait()
-	ntfy.Hear(ctx, func(p push.Press) { // one at a time: the first press counts
-		if !final(a.pressedPush(ctx, p)) {
-			presses.Go(func() { a.insist(ctx, p) })
-		}
-	})
-}
-
 // Retries of a press from the network while steward is not ready for it. The sender sees no result, so steward must
-// retry.
+// retry. Meanwhile later presses wait: the first one counts.
 const (
-	insistEvery = 2 * time.Second
-	insistTimes = 30
+	pressRetry = 2 * time.Second
+	pressTries = 30
 )
 
-func (a *channels) insist(ctx context.Context, p push.Press) {
-	for range insistTimes {
+func (a *channels) pressedPush(ctx context.Context, p push.Press) {
+	for range pressTries {
+		err := a.pressed(ctx, p.Key, escalate.Reply{Option: p.Option, Rev: p.Rev, Via: escalate.ViaPush})
+		if err == nil || final(err) {
+			return
+		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(insistEvery):
-		}
-		if final(a.pressedPush(ctx, p)) {
-			return
+		case <-time.After(pressRetry):
 		}
 	}
 }
 
-func (a *channels) pressedPush(ctx context.Context, p push.Press) error {
-	return a.pressed(ctx, p.Key, escalate.Reply{Option: p.Option, Rev: p.Rev, Via: escalate.ViaPush})
-}
-
-// final reports whether a press is settled: accepted, or rejected for good.
+// final reports whether a press was rejected for good.
 func final(err error) bool {
-	return err == nil || slices.ContainsFunc([]error{escalate.ErrUnknown, escalate.ErrResolved, escalate.ErrStale, escalate.ErrNoOption,
+	return slices.ContainsFunc([]error{escalate.ErrUnknown, escalate.ErrResolved, escalate.ErrStale, escalate.ErrNoOption,
 		escalate.ErrDangerous, supervisor.ErrRefused, protocol.ErrUnsupported}, func(known error) bool { return errors.Is(err, known) })
 }
 
@@ -238,12 +206,12 @@ func (a *channels) pressed(ctx context.Context, key string, r escalate.Reply) er
 	if a.ofTest(key, r) {
 		return nil
 	}
-	_, err := a.answer(ctx, key, r)
-	level := slog.LevelWarn
-	if r.Via == escalate.ViaPush && final(err) { // each start receives the presses of the last half day again
-		level = slog.LevelDebug
-	}
+	_, err := a.answers.accept(ctx, key, r)
 	if err != nil {
+		level := slog.LevelWarn
+		if r.Via == escalate.ViaPush && final(err) { // each start receives the presses of the last half day again
+			level = slog.LevelDebug
+		}
 		a.log.Log(ctx, level, "a press was not taken", "key", key, "option", r.Option, "via", r.Via, "error", err)
 	}
 	return err

@@ -38,38 +38,63 @@ var errUnproved = errors.New("the popup was accepted, but is not shown")
 // errUnheard: a speech program took the sentence, and nothing proves that it was played.
 var errUnheard = errors.New("the voice took the sentence, but nothing proves that it was played")
 
+// channel is a way to the operator. Probe checks whether it could be used now, without sending anything.
+type channel struct {
+	escalate.Channel
+	Probe func(context.Context) error
+}
+
 // channelSet holds this machine's channels to the operator, as configured.
 type channelSet struct {
+	List    []channel
 	popups  *desktop.Popups
-	speech  *desktop.Speech
-	Ntfy    *push.Ntfy
-	replies bool // messages have buttons
-	command *push.Command
+	Ntfy    *push.Ntfy // nil if that channel is not configured or cannot be used
+	replies bool       // messages have buttons
 	// incident returns the incident that the command receives in addition to the notice. If the func is nil, it
 	// receives none.
 	incident func(key string) *escalate.Incident
-	// trouble holds the reason why a channel cannot be used at all.
-	trouble map[string]error
 }
 
 // ConnectChannels prepares the channels that the configuration names. It sends nothing. If a channel cannot be set up,
 // the error affects that channel alone.
 func ConnectChannels(popups *desktop.Popups, cfg escalate.Config, key []byte) *channelSet {
-	o := &channelSet{popups: popups, speech: desktop.NewSpeech(), trouble: map[string]error{}}
+	o := &channelSet{popups: popups}
 	for _, name := range cfg.Channels {
-		var err error
-		switch name {
-		case escalate.ChannelNtfy:
-			o.Ntfy, err = connectNtfy(cfg.Ntfy, key)
-			o.replies = err == nil && cfg.Ntfy.ReplyTopic != ""
-		case escalate.ChannelCommand:
-			o.command, err = push.NewCommand(cfg.Command)
-		}
+		c, err := o.connect(name, cfg, key)
 		if err != nil {
-			o.trouble[name] = err
+			c.Deliver = func(context.Context, escalate.Notice) (string, error) { return "", err }
+			c.Probe = func(context.Context) error { return err }
 		}
+		c.Name = name
+		o.List = append(o.List, c)
 	}
 	return o
+}
+
+// connect prepares one channel; with an error it has no more than its deadline.
+func (o *channelSet) connect(name string, cfg escalate.Config, key []byte) (c channel, err error) {
+	switch name {
+	case escalate.ChannelDesktop:
+		c.Deadline, c.Deliver, c.Withdraw, c.Probe = popupDeadline, o.popup, o.popups.Withdraw, o.popups.Probe
+	case escalate.ChannelSpeech:
+		voice := desktop.NewSpeech()
+		c.Deadline, c.Probe = SpeechDeadline, voice.Probe
+		c.Deliver = func(ctx context.Context, n escalate.Notice) (string, error) { return say(ctx, voice, n) }
+	case escalate.ChannelNtfy:
+		c.Deadline = pushDeadline
+		if o.Ntfy, err = connectNtfy(cfg.Ntfy, key); err == nil {
+			o.replies = cfg.Ntfy.ReplyTopic != ""
+			c.Deliver, c.Probe = o.push, o.Ntfy.Probe
+		}
+	case escalate.ChannelCommand:
+		c.Deadline = commandDeadline
+		var command *push.Command
+		if command, err = push.NewCommand(cfg.Command); err == nil {
+			c.Probe = func(context.Context) error { return command.Probe() }
+			c.Deliver = func(ctx context.Context, n escalate.Notice) (string, error) { return o.run(ctx, command, n) }
+		}
+	}
+	return c, err
 }
 
 func connectNtfy(cfg escalate.NtfyConfig, key []byte) (*push.Ntfy, error) {
@@ -153,24 +178,9 @@ func answerKey(state *jsonfile.Root) ([]byte, error) {
 	return key, nil
 }
 
-// Channel returns the named channel for the dispatcher.
-func (o *channelSet) Channel(name string) escalate.Channel {
-	c := map[string]escalate.Channel{
-		escalate.ChannelDesktop: {Deadline: popupDeadline, Deliver: o.popup, Withdraw: o.popups.Withdraw},
-		escalate.ChannelSpeech:  {Deadline: SpeechDeadline, Deliver: o.say},
-		escalate.ChannelNtfy:    {Deadline: pushDeadline, Deliver: o.push},
-		escalate.ChannelCommand: {Deadline: commandDeadline, Deliver: o.run},
-	}[name]
-	c.Name = name
-	if err := o.trouble[name]; err != nil {
-		c.Deliver = func(context.Context, escalate.Notice) (string, error) { return "", err }
-	}
-	return c
-}
-
 func (o *channelSet) popup(ctx context.Context, n escalate.Notice) (string, error) {
-	proof, err := o.popups.Show(ctx, desktop.Message{Key: n.Key, Title: terminal.LocalTimes(n.Headline(), time.Now()), Text: terminal.LocalTimes(wordsOf(n, shownButtons), time.Now()), Urgency: urgency(n.Severity),
-		Actions: actionsOf(n), Quiet: n.Quiet || n.Hushed})
+	proof, err := o.popups.Show(ctx, desktop.Message{Key: n.Key, Title: localTimes(n.Headline()), Text: localTimes(wordsOf(n, shownButtons)),
+		Urgency: urgency(n.Severity), Actions: actionsOf(n), Quiet: n.Quiet || n.Hushed})
 	if err == nil && proof.Result == desktop.Sent && runtime.GOOS == "linux" {
 		// On Linux the server reports when it does not show a popup. Elsewhere "sent" is all the proof there is.
 		return proof.Result, errUnproved
@@ -178,8 +188,8 @@ func (o *channelSet) popup(ctx context.Context, n escalate.Notice) (string, erro
 	return proof.Result, err
 }
 
-func (o *channelSet) say(ctx context.Context, n escalate.Notice) (string, error) {
-	proof, err := o.speech.Say(ctx, terminal.LocalTimes(n.Sentence(), time.Now()), n.Severity == protocol.Critical)
+func say(ctx context.Context, voice *desktop.Speech, n escalate.Notice) (string, error) {
+	proof, err := voice.Say(ctx, localTimes(n.Sentence()), n.Severity == protocol.Critical)
 	if err == nil && proof.Result == desktop.Sent {
 		return proof.Result, errUnheard
 	}
@@ -191,7 +201,8 @@ func (o *channelSet) push(ctx context.Context, n escalate.Notice) (string, error
 	if o.replies {
 		buttons = shownButtons
 	}
-	m := push.Message{Key: n.Key, Rev: n.Rev, Title: terminal.LocalTimes(n.Headline(), time.Now()), Text: terminal.LocalTimes(wordsOf(n, buttons), time.Now()), Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Over}
+	m := push.Message{Key: n.Key, Rev: n.Rev, Title: localTimes(n.Headline()), Text: localTimes(wordsOf(n, buttons)),
+		Severity: string(n.Severity), Blocking: n.Blocking, Over: n.Over}
 	if n.Hushed { // the phone decides whether it rings at night
 		m.Severity = string(protocol.Medium)
 	}
@@ -217,7 +228,7 @@ type PageDocument struct {
 	Incident *escalate.Incident `json:"incident,omitempty"`
 }
 
-func (o *channelSet) run(ctx context.Context, n escalate.Notice) (string, error) {
+func (o *channelSet) run(ctx context.Context, command *push.Command, n escalate.Notice) (string, error) {
 	doc := PageDocument{Event: "incident", Key: n.Key, Rev: n.Rev, Severity: n.Severity, Title: n.Title, Text: n.Text, Spoken: n.Sentence(),
 		Blocking: n.Blocking, Quiet: n.Quiet || n.Hushed, Options: append(append([]rules.Option{}, n.Options...), n.Dangerous...)}
 	if n.Over {
@@ -235,24 +246,11 @@ func (o *channelSet) run(ctx context.Context, n escalate.Notice) (string, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
-	return "taken", o.command.Send(ctx, append(b, '\n'))
+	return "taken", command.Send(ctx, append(b, '\n'))
 }
 
-// Probe reports whether a channel could be used now. It sends nothing.
-func (o *channelSet) Probe(ctx context.Context, name string) error {
-	if err := o.trouble[name]; err != nil {
-		return err
-	}
-	switch name {
-	case escalate.ChannelDesktop:
-		return o.popups.Probe(ctx)
-	case escalate.ChannelSpeech:
-		return o.speech.Probe(ctx)
-	case escalate.ChannelNtfy:
-		return o.Ntfy.Probe(ctx)
-	}
-	return o.command.Probe()
-}
+// localTimes shows the times in a text on this machine's clock.
+func localTimes(text string) string { return terminal.LocalTimes(text, time.Now()) }
 
 func urgency(s protocol.Severity) desktop.Urgency {
 	switch s {

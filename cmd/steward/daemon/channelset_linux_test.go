@@ -20,8 +20,7 @@ func TestUnprovedSpeechIsNoDelivery(t *testing.T) {
 	t.Setenv("PATH", tools)
 	t.Setenv("XDG_RUNTIME_DIR", t.TempDir())
 	t.Setenv("PULSE_SERVER", "")
-	o := &channelSet{speech: desktop.NewSpeech()}
-	if word, err := o.say(t.Context(), escalate.Notice{Spoken: "hello"}); !errors.Is(err, errUnheard) {
+	if word, err := say(t.Context(), desktop.NewSpeech(), escalate.Notice{Spoken: "hello"}); !errors.Is(err, errUnheard) {
 		t.Errorf("%q, %v", word, err)
 	}
 }

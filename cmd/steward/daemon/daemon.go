@@ -15,10 +15,12 @@ import (
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
@@ -27,13 +29,11 @@ import (
 
 // Daemon is a complete steward. The program's only wiring is in this file.
 type Daemon struct {
+	*reports
 	options       Options
 	paths         platform.Paths
-	log           *slog.Logger
-	settings      *settings
 	listener      net.Listener // of the socket; nil in a single scan
 	store         *store
-	reports       *reports
 	run           *run
 	heartbeat     *selfHeartbeat
 	machine       *machine
@@ -41,7 +41,6 @@ type Daemon struct {
 	answers       *answers
 	agents        *agents
 	endings       *endings
-	metrics       *supervisor.Metrics
 	metricsServer *metricsServer
 	loop          *supervisor.Supervisor
 	admissions    *supervisor.Admissions
@@ -71,68 +70,68 @@ func New(o Options) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Daemon{options: o, paths: paths, log: o.Log, settings: &settings{}}
-	refs, twins, err := h.projects(cfg)
+	refs, twins, err := Projects(cfg, o.Dirs, o.Manager != "")
 	if err != nil {
 		return nil, err
 	}
+	h := &Daemon{options: o, paths: paths, reports: &reports{settings: &settings{}, log: o.Log}}
 	h.settings.set(cfg, refs)
 	h.tellProjects(refs, twins)
-	if err := h.assemble(); err != nil {
+	if err := h.assemble(cfg, refs); err != nil {
 		h.Close()
 		return nil, err
 	}
 	return h, nil
 }
 
-func (h *Daemon) assemble() error {
+func (h *Daemon) assemble(cfg config.Config, refs []config.ProjectRef) error {
 	if err := h.openState(); err != nil {
 		return err
 	}
-	orders, memory, err := h.takeOver()
+	orders, err := supervisor.OpenOrders(h.store.root)
+	if err != nil {
+		return err
+	}
+	memory, err := h.takeOver()
 	if err != nil {
 		return err
 	}
 	registry := prometheus.NewRegistry()
-	h.metrics = supervisor.NewMetrics(registry, h.options.Version)
-	h.metricsServer = &metricsServer{registry: registry, reports: h.reports, changed: newWakeup()}
+	metrics := supervisor.NewMetrics(registry, h.options.Version)
+	h.metricsServer = &metricsServer{reports: h.reports, registry: registry, changed: newWakeup()}
 	h.machine = newMachine(h.settings, !h.options.Once)
 	if h.machine.watcher != nil {
-		h.metrics.Watches(h.machine.watcher.Descriptors)
+		metrics.Watches(h.machine.watcher.Descriptors)
 	}
 	h.endings = newEndings(h.reports)
+	h.onClose(h.endings.Close)
 	h.answers = &answers{reports: h.reports, due: newWakeup()}
-	h.channels = newChannels(h.reports, h.store, h.answers, h.metrics.Delivered)
+	h.channels = &channels{reports: h.reports, popups: desktop.NewPopups(), state: h.store.root, answers: h.answers,
+		delivered: metrics.Delivered, changed: newWakeup(), known: map[string]status.Channel{}}
 	h.onClose(func() { _ = h.channels.popups.Close() })
 	h.heartbeat = &selfHeartbeat{run: h.run, listener: h.listener, socket: h.paths.Socket}
-	h.agents = newAgents(h.options, h.reports, h.store)
-	cfg := h.settings.config()
-	h.loop = supervisor.New(cfg.Policies(), openProjects(h.settings.projects(), cfg), memory, h.deps(orders), h.log, h.metrics)
-	h.metrics.Serve(h.loop.State, h.reports.ledger.Heads)
+	h.agents = newAgents(h.options, h.store)
+	h.loop = supervisor.New(cfg.Policies(), openProjects(refs, cfg), memory, h.deps(orders), h.log, metrics)
+	metrics.Serve(h.loop.State, h.ledger.Heads)
 	h.admissions = &supervisor.Admissions{Picture: h.loop.State}
 	// These ask the loop, which needs them itself.
 	h.machine.loop, h.answers.loop, h.heartbeat.loop, h.agents.loop, h.agents.admissions = h.loop, h.loop, h.loop, h.loop, h.admissions
 	return nil
 }
 
-// takeOver reads the state that the last run left.
-func (h *Daemon) takeOver() (*supervisor.Orders, decide.Memory, error) {
-	orders, err := supervisor.OpenOrders(h.store.root)
-	if err != nil {
-		return nil, decide.Memory{}, err
-	}
+// takeOver reads the state that the last run left, and begins the record of this one.
+func (h *Daemon) takeOver() (decide.Memory, error) {
 	if err := h.store.clearSnapshot(); err != nil {
-		return nil, decide.Memory{}, err
+		return decide.Memory{}, err
 	}
-	h.run = &run{options: h.options, store: h.store, reports: h.reports}
+	h.run = &run{options: h.options, store: h.store}
 	if !h.options.Once {
 		if err := h.run.start(time.Now()); err != nil {
-			return nil, decide.Memory{}, err
+			return decide.Memory{}, err
 		}
 		h.run.catchCrash()
 	}
-	memory, err := h.store.remembered()
-	return orders, memory, err
+	return h.store.remembered()
 }
 
 // openState locks the state folder for this steward and opens the files in it.
@@ -141,10 +140,10 @@ func (h *Daemon) openState() error {
 		return fmt.Errorf("open the state folder: %w", err)
 	}
 	alone, err := LockState(h.paths.State)
+	if errors.Is(err, platform.ErrLocked) {
+		return terminal.Report(err, "another steward is running with this state folder (%s)%s", h.paths.State, WhoRuns(h.paths.State))
+	}
 	if err != nil {
-		if errors.Is(err, platform.ErrLocked) {
-			return terminal.Report(err, "another steward is running with this state folder (%s)%s", h.paths.State, WhoRuns(h.paths.State))
-		}
 		return err
 	}
 	h.onClose(func() { _ = alone.Unlock() })
@@ -160,22 +159,21 @@ func (h *Daemon) openState() error {
 		}
 		h.onClose(func() { _ = h.listener.Close() })
 	}
-	ledger, faults, err := escalate.Open(filepath.Join(h.paths.State, "incidents"))
-	if err != nil {
+	var faults []protocol.Fault
+	if h.ledger, faults, err = escalate.Open(filepath.Join(h.paths.State, "incidents")); err != nil {
 		return err
 	}
-	h.reports = &reports{ledger: ledger, settings: h.settings, log: h.log}
-	h.store = &store{dir: h.paths.State, root: root, reports: h.reports, log: h.log}
+	h.store = &store{reports: h.reports, dir: h.paths.State, root: root}
 	for _, f := range faults {
 		h.log.Error("incident file set aside", "path", f.Path, "problem", f.Problem)
-		if err := h.reports.tell(incidentFileAlert(f)); err != nil {
+		if err := h.tell(incidentFileAlert(f)); err != nil {
 			return err
 		}
 	}
-	if h.reports.journal, err = supervisor.OpenJournal(filepath.Join(h.paths.State, JournalFile)); err != nil {
+	if h.journal, err = supervisor.OpenJournal(filepath.Join(h.paths.State, JournalFile)); err != nil {
 		return err
 	}
-	h.onClose(func() { _ = h.reports.journal.Close() })
+	h.onClose(func() { _ = h.journal.Close() })
 	return nil
 }
 
@@ -195,16 +193,16 @@ func (h *Daemon) deps(orders *supervisor.Orders) supervisor.Deps {
 		},
 		Follow:    func(id protocol.Identity) { _ = h.machine.exits.Add(proc.Identity(id)) },
 		Check:     ProcessState,
-		Stop:      h.endings.stop,
+		Stop:      h.endings.end,
 		Hints:     h.machine.hints,
 		Exits:     h.machine.gone,
-		Tell:      h.reports.tell,
-		Incidents: h.reports.ledger.Heads,
+		Tell:      h.tell,
+		Incidents: h.ledger.Heads,
 		Orders:    orders,
 		Save:      h.store.save,
 		Heartbeat: h.heartbeat.pulse,
 		HandOver:  h.run.handsOver,
-		Note:      h.reports.note,
+		Note:      h.note,
 	}
 }
 
@@ -245,7 +243,8 @@ func (h *Daemon) Close() {
 	h.closers = nil
 }
 
-// Run supervises until the context ends.
+// Run supervises until the context ends. The helpers run until the loop has ended, because the loop needs them to release
+// everything properly. A helper that fails ends the loop.
 func (h *Daemon) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -253,8 +252,6 @@ func (h *Daemon) Run(ctx context.Context) error {
 	helpers, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer func() { cancel(); wg.Wait() }()
-	// The helpers run until the loop has ended, because the loop needs them to release everything properly. A helper
-	// that fails ends the loop.
 	for _, helper := range []struct {
 		name string
 		run  func(context.Context) error
@@ -263,15 +260,13 @@ func (h *Daemon) Run(ctx context.Context) error {
 		{"watch processes", h.machine.exits.Run},
 		{"feel pressure", h.machine.gauge.Run},
 		{"deliver incidents", h.channels.Run},
-		{"pass hints on", h.machine.passHints},
 		{"pass exits on", h.machine.passExits},
-		{"end processes", h.endings.Run},
 		{"write answers", h.answers.Run},
 		{"hear popups", h.channels.hearPopups},
 		{"serve the socket", h.serve},
 		{"serve metrics", h.metricsServer.Run},
 		{"reload on SIGHUP", h.onHangup},
-		{"keep the snapshot", h.keepSnapshot},
+		{"keep the snapshot", func(ctx context.Context) error { return every(ctx, snapshotEvery, h.snapshot) }},
 		{"prune incidents", h.prune},
 		{"keep agents", h.agents.Run},
 	} {
@@ -281,7 +276,7 @@ func (h *Daemon) Run(ctx context.Context) error {
 			}
 		})
 	}
-	h.configAccepted()
+	h.resolve(configAlert(), configAccepted)
 	h.loop.OnReady(h.announce)
 	context.AfterFunc(ctx, h.options.Line.Stopping)
 	err := h.loop.Run(ctx)

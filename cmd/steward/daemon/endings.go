@@ -12,68 +12,48 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// ending is a request to end a process tree.
-type ending struct {
-	root protocol.Identity
-	why  string
-}
-
-// endings ends process trees: first it asks, then it kills.
+// endings ends process trees: first it asks, then it kills. Each tree has its own goroutine.
 type endings struct {
-	queue   chan ending
-	reports *reports
+	*reports
+	ctx  context.Context // ends with the daemon
+	stop context.CancelFunc
+	all  sync.WaitGroup
 }
 
-func newEndings(r *reports) *endings { return &endings{make(chan ending, mostEndings), r} }
-
-// mostEndings bounds the queued requests; each is started as soon as it is read.
-const mostEndings = 64
-
-// stop queues a process tree to be ended and returns at once. If the queue is full, the request is dropped; the loop of
-// the next steward makes it again.
-func (e *endings) stop(root protocol.Identity, why string) {
-	select {
-	case e.queue <- ending{root, why}:
-	default:
-		e.reports.log.Error("too many processes are being ended; this one is left alone", "pid", root.PID, "why", why)
-	}
+func newEndings(r *reports) *endings {
+	e := &endings{reports: r}
+	e.ctx, e.stop = context.WithCancel(context.Background())
+	return e
 }
 
-// Run serves the requests of stop, each tree in its own goroutine.
-func (e *endings) Run(ctx context.Context) error {
-	var all sync.WaitGroup
-	defer all.Wait()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case one := <-e.queue:
-			all.Go(func() { e.end(ctx, one) })
+// Close waits until no process is being ended any more. What is left of them, the next steward ends.
+func (e *endings) Close() {
+	e.stop()
+	e.all.Wait()
+}
+
+// end starts to end a process tree and returns at once. The tree is asked to exit, has the agents' grace period, and is then
+// killed. Each identity is verified before each signal, and the outcome is recorded in the journal.
+func (e *endings) end(root protocol.Identity, _ string) {
+	e.all.Go(func() {
+		grace := e.settings.config().Keep.Stop
+		ended, left, err := proc.EndTree(e.ctx, proc.Identity(root), "", grace)
+		if errors.Is(err, errors.ErrUnsupported) { // this platform cannot find the tree: end the process alone
+			ended, left = 1, 0
+			err = proc.Terminate(e.ctx, proc.Identity(root), grace)
 		}
-	}
-}
-
-// end asks the tree to exit, waits for the agents' grace period, and then kills it. It verifies each identity before
-// each signal, and records the outcome in the journal.
-func (e *endings) end(ctx context.Context, one ending) {
-	grace := e.reports.settings.config().Keep.Stop
-	note := supervisor.Entry{Kind: "note", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "processes"}, Verb: "end"}
-	ended, left, err := proc.EndTree(ctx, proc.Identity(one.root), "", grace)
-	if errors.Is(err, errors.ErrUnsupported) { // this platform cannot find the tree: end the process alone
-		ended, left = 1, 0
-		err = proc.Terminate(ctx, proc.Identity(one.root), grace)
-	}
-	note.At = time.Now()
-	switch {
-	case err != nil:
-		note.Text, note.Error = fmt.Sprintf("process %d and all below it could not be ended", one.root.PID), err.Error()
-		e.reports.log.Error("end processes", "pid", one.root.PID, "error", err)
-	case left > 0:
-		note.Text = fmt.Sprintf("of process %d and all below it %d have ended and %d would not", one.root.PID, ended, left)
-		e.reports.log.Error("end processes", "pid", one.root.PID, "ended", ended, "left", left)
-	default:
-		note.Text = fmt.Sprintf("process %d and all below it have ended: %d", one.root.PID, ended)
-		e.reports.log.Info("ended processes", "pid", one.root.PID, "ended", ended)
-	}
-	e.reports.note(note)
+		note := supervisor.Entry{At: time.Now(), Kind: "note", Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "processes"}, Verb: "end"}
+		switch {
+		case err != nil:
+			note.Text, note.Error = fmt.Sprintf("process %d and all below it could not be ended", root.PID), err.Error()
+			e.log.Error("end processes", "pid", root.PID, "error", err)
+		case left > 0:
+			note.Text = fmt.Sprintf("of process %d and all below it %d have ended and %d would not", root.PID, ended, left)
+			e.log.Error("end processes", "pid", root.PID, "ended", ended, "left", left)
+		default:
+			note.Text = fmt.Sprintf("process %d and all below it have ended: %d", root.PID, ended)
+			e.log.Info("ended processes", "pid", root.PID, "ended", ended)
+		}
+		e.note(note)
+	})
 }

@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"bufio"
-	"context"
 	"log/slog"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform/proc"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
@@ -60,11 +60,10 @@ func runEndings(t *testing.T) *endings {
 		t.Fatal(err)
 	}
 	h := newEndings(&reports{journal: journal, settings: &settings{}, log: slog.New(slog.DiscardHandler)})
-	h.reports.settings.cfg.Keep.Stop = 200 * time.Millisecond
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { _ = h.Run(ctx); close(done) }()
-	t.Cleanup(func() { cancel(); <-done; journal.Close() })
+	var cfg config.Config
+	cfg.Keep.Stop = 200 * time.Millisecond
+	h.settings.set(cfg, nil)
+	t.Cleanup(func() { h.Close(); journal.Close() })
 	return h
 }
 
@@ -72,7 +71,7 @@ func runEndings(t *testing.T) *endings {
 func noted(t *testing.T, h *endings) supervisor.Entry {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		found, err := h.reports.journal.Read(1, func(e *supervisor.Entry) bool { return e.Verb == "end" })
+		found, err := h.journal.Read(1, func(e *supervisor.Entry) bool { return e.Verb == "end" })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +89,7 @@ func TestStopEndsTheTree(t *testing.T) {
 	h := runEndings(t)
 	root, child := deafFamily(t)
 	begun := time.Now()
-	h.stop(root, "it hangs")
+	h.end(root, "it hangs")
 	if took := time.Since(begun); took > 100*time.Millisecond {
 		t.Errorf("stop took %v: the loop waits for it", took)
 	}
@@ -110,7 +109,7 @@ func TestStopSparesWhoHasTheNumberNow(t *testing.T) {
 	root, child := deafFamily(t)
 	former := root
 	former.Start--
-	h.stop(former, "it hangs")
+	h.end(former, "it hangs")
 	if e := noted(t, h); !strings.Contains(e.Text, "have ended: 0") {
 		t.Errorf("the journal says %q, %q", e.Text, e.Error)
 	}
@@ -119,7 +118,7 @@ func TestStopSparesWhoHasTheNumberNow(t *testing.T) {
 			t.Errorf("process %d is %v", id.PID, got)
 		}
 	}
-	h.stop(root, "the test is over")
+	h.end(root, "the test is over")
 	for end := time.Now().Add(30 * time.Second); proc.Check(child) != proc.Gone && time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 	}
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/livhana/steward/capacity"
@@ -31,7 +32,6 @@ type machine struct {
 // the loop scans every few seconds.
 func newMachine(s *settings, watching bool) *machine {
 	m := &machine{settings: s, gauge: measure.New(PathsOf(s.projects())...), exits: proc.NewWatcher(), hints: make(chan supervisor.Hint), gone: make(chan protocol.Identity)}
-	m.gauge.Sample(time.Now()) // the processor load is known only from the second sample on
 	if watching {
 		m.watcher, m.unwatched = watch.New() // each project reports why it is not watched
 	}
@@ -78,22 +78,21 @@ func (m *machine) watch(project, root string, dirs []string) error {
 	return err
 }
 
-// watchFolders runs the watcher, if there is one.
+// watchFolders forwards the watcher's events to the loop. The watcher's queue merges events while the loop is busy.
 func (m *machine) watchFolders(ctx context.Context) error {
 	if m.watcher == nil {
 		return nil
 	}
-	return m.watcher.Run(ctx)
-}
-
-// passHints forwards the watcher's events to the loop. The watcher's queue merges events while the loop is busy.
-func (m *machine) passHints(ctx context.Context) error {
-	if m.watcher == nil {
-		return nil
-	}
-	return forward(ctx, m.watcher.Events(), m.hints, func(e watch.Event) supervisor.Hint {
-		return supervisor.Hint{Project: e.Key, Path: e.Path, Lost: e.Lost} // an overflow has no path: scan everything
+	var passing sync.WaitGroup
+	defer passing.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	passing.Go(func() {
+		_ = forward(ctx, m.watcher.Events(), m.hints, func(e watch.Event) supervisor.Hint {
+			return supervisor.Hint{Project: e.Key, Path: e.Path, Lost: e.Lost} // an overflow has no path: scan everything
+		})
 	})
+	return m.watcher.Run(ctx)
 }
 
 func (m *machine) passExits(ctx context.Context) error {

@@ -2,13 +2,29 @@ package daemon
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
+
+// settings are the configuration in force and the projects to supervise. A reload replaces them while other goroutines
+// read them.
+type settings struct{ atomic.Pointer[inForce] }
+
+type inForce struct {
+	cfg  config.Config
+	refs []config.ProjectRef
+}
+
+func (s *settings) set(cfg config.Config, refs []config.ProjectRef) { s.Store(&inForce{cfg, refs}) }
+func (s *settings) config() config.Config                           { return s.Load().cfg }
+func (s *settings) projects() []config.ProjectRef                   { return s.Load().refs }
+func (s *settings) escalation() escalate.Config                     { return s.Load().cfg.Escalate }
 
 // reports records what happens: incidents in the ledger, from where the dispatcher delivers them, and entries in the
 // journal.

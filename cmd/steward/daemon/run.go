@@ -22,9 +22,8 @@ import (
 
 // run is this run of the daemon: its record, how it began, and how it ends.
 type run struct {
+	*store
 	options   Options
-	store     *store
-	reports   *reports
 	record    *RunRecord // nil in a single scan
 	recovered bool       // an earlier crash is settled; only the loop uses this
 	handOnce  sync.Once
@@ -34,26 +33,22 @@ type run struct {
 
 // start begins this run's RunRecord: it finds out how the last run ended, and replaces its record.
 func (r *run) start(now time.Time) error {
-	_ = os.Remove(filepath.Join(r.dir(), HandOverFile)) // it was meant for the previous run
-	read, err := takeUp[RunRecord](r.store, RunFile)
+	_ = os.Remove(filepath.Join(r.dir, HandOverFile)) // it was meant for the previous run
+	before, err := takeUp[RunRecord](r.store, RunFile)
 	if err != nil {
 		return err
-	}
-	before := &read
-	if read.Started.IsZero() {
-		before = nil
 	}
 	crash := r.saveCrashLog(now)
 	me, _ := proc.Inspect(os.Getpid())
 	t := &RunRecord{PID: os.Getpid(), Process: me, Version: r.options.Version, Manager: r.options.Manager, Started: now.UTC()}
-	if before != nil {
+	if !before.Started.IsZero() {
 		t.Last = before.Ending(me, crash)
 		t.Failed = before.FailedStarts(now, crash != "")
 	}
 	r.record = t
 	r.write()
 	if t.Last != nil {
-		r.reports.log.Info("the last run ended: "+t.Last.How, "why", cmp.Or(t.Last.Why, "it was asked to"), "version", t.Last.Version)
+		r.log.Info("the last run ended: "+t.Last.How, "why", cmp.Or(t.Last.Why, "it was asked to"), "version", t.Last.Version)
 	}
 	return nil
 }
@@ -72,21 +67,21 @@ func (r *run) end(err error) {
 		t.How = EndHanded
 	}
 	r.write()
-	_ = os.Remove(filepath.Join(r.dir(), CrashFile))
+	_ = os.Remove(filepath.Join(r.dir, CrashFile))
 }
 
 // handsOver reports whether the requested stop is part of a restart or an upgrade. The first answer is final.
 // See docs/decisions.md, "A restart hands over, a stop releases".
 func (r *run) handsOver() bool {
 	r.handOnce.Do(func() {
-		r.hands = takeNote(r.dir(), time.Now())
+		r.hands = takeNote(r.dir, time.Now())
 		if r.options.Manager == managerSystemd && !r.hands {
-			r.order = service.Ordered(context.Background(), platform.IsMachineState(r.dir()))
+			r.order = service.Ordered(context.Background(), platform.IsMachineState(r.dir))
 			// OrderNone also ends in a restart: see errNotOrdered.
 			r.hands = r.order == service.OrderRestart || r.order == service.OrderNone
 		}
 		if r.hands {
-			r.reports.log.Info("another steward follows; what is held stays held")
+			r.log.Info("another steward follows; what is held stays held")
 		}
 	})
 	return r.hands
@@ -108,25 +103,23 @@ func (r *run) ready() {
 	if r.options.Manager != "" {
 		r.tellOfCrash()
 	}
-	r.reports.resolve(DownAlert(), "steward runs again")
+	r.resolve(DownAlert(), "steward runs again")
 }
 
-func (r *run) dir() string { return r.store.dir }
-
 func (r *run) write() {
-	if err := r.record.Write(r.store.root); err != nil {
-		r.reports.log.Error("write run.json", "error", err)
+	if err := r.record.Write(r.root); err != nil {
+		r.log.Error("write run.json", "error", err)
 	}
 }
 
 // catchCrash makes the runtime write its crash report into the state folder.
 func (r *run) catchCrash() {
-	f, err := os.OpenFile(filepath.Join(r.dir(), CrashFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(r.dir, CrashFile), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err == nil {
 		err = errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
 	}
 	if err != nil {
-		r.reports.log.Error("prepare the crash report", "error", err)
+		r.log.Error("prepare the crash report", "error", err)
 	}
 }
 
@@ -155,7 +148,7 @@ func (r *run) tellOfCrash() {
 	alert := crashAlert()
 	alert.Summary = "steward itself ended unexpectedly (" + last.How + ") and was started again"
 	alert.Detail, alert.Occurrence = last.Why, r.record.Started.Format(time.RFC3339)
-	r.reports.raise(alert)
+	r.raise(alert)
 }
 
 // healthyAfter is how long a run must last before the incident about an earlier crash is resolved.
@@ -167,7 +160,7 @@ func (r *run) recover(now time.Time) {
 		return
 	}
 	r.recovered = true
-	r.reports.resolve(crashAlert(), "it has run for "+terminal.Short(healthyAfter)+" since")
+	r.resolve(crashAlert(), "it has run for "+terminal.Short(healthyAfter)+" since")
 }
 
 // keptCrashes is the number of crash reports that are kept.
@@ -175,15 +168,15 @@ const keptCrashes = 5
 
 // saveCrashLog returns the report that a crashed run left, and renames it to a name with the time.
 func (r *run) saveCrashLog(now time.Time) string {
-	path := filepath.Join(r.dir(), CrashFile)
-	report := CrashLeft(r.dir())
+	path := filepath.Join(r.dir, CrashFile)
+	report := CrashLeft(r.dir)
 	if report == "" {
 		return ""
 	}
-	if err := os.Rename(path, filepath.Join(r.dir(), "crash-"+now.UTC().Format("20060102T150405Z")+".txt")); err != nil {
-		r.reports.log.Error("keep the crash report", "error", err)
+	if err := os.Rename(path, filepath.Join(r.dir, "crash-"+now.UTC().Format("20060102T150405Z")+".txt")); err != nil {
+		r.log.Error("keep the crash report", "error", err)
 	}
-	old, _ := filepath.Glob(filepath.Join(r.dir(), "crash-*.txt"))
+	old, _ := filepath.Glob(filepath.Join(r.dir, "crash-*.txt"))
 	slices.Sort(old)
 	for _, path := range old[:max(0, len(old)-keptCrashes)] {
 		_ = os.Remove(path)

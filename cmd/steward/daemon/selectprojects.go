@@ -123,7 +123,3 @@ func Projects(cfg config.Config, dirs []string, managed bool) ([]config.ProjectR
 	refs, err := cfg.ProjectList(home, cwd)
 	return refs, twins, err
 }
-
-func (h *Daemon) projects(cfg config.Config) ([]config.ProjectRef, []Twin, error) {
-	return Projects(cfg, h.options.Dirs, h.options.Manager != "")
-}

@@ -35,7 +35,7 @@ type Heartbeat struct {
 
 // selfHeartbeat is written by the loop. Only the loop uses its fields.
 type selfHeartbeat struct {
-	run      *run
+	*run
 	loop     *supervisor.Supervisor
 	listener net.Listener
 	socket   string
@@ -48,40 +48,40 @@ type selfHeartbeat struct {
 // pulse proves that the loop runs, because the loop itself calls it: to the watchdog, and in the heartbeat
 // file.
 func (h *selfHeartbeat) pulse(now time.Time) {
-	h.run.options.Line.Pulse(now)
+	h.options.Line.Pulse(now)
 	if now.Sub(h.beaten).Abs() < HeartbeatEvery {
 		return
 	}
 	h.beaten = now
 	h.beat(now, "active")
 	h.check()
-	h.run.recover(now)
+	h.recover(now)
 }
 
 // check ends the run if its state folder was removed: steward cannot remember anything without it, and the next
 // start creates it again. A removed socket is bound again. If that fails, only a service ends, because the service
 // manager may create the socket's folder. See docs/decisions.md, "steward ends when its state folder is removed".
 func (h *selfHeartbeat) check() {
-	if !h.run.store.root.Alive() {
-		h.fail(fmt.Errorf("the state folder %s was taken away", h.run.dir()))
+	if !h.root.Alive() {
+		h.fail(fmt.Errorf("the state folder %s was taken away", h.dir))
 		return
 	}
 	rebound, err := platform.Rebind(h.listener)
 	switch {
 	case rebound:
-		h.run.reports.log.Warn("the socket was removed; it is bound again", "socket", h.socket)
-	case err != nil && h.run.options.Manager != "":
+		h.log.Warn("the socket was removed; it is bound again", "socket", h.socket)
+	case err != nil && h.options.Manager != "":
 		h.fail(fmt.Errorf("the socket was removed: %w", err))
 	case err != nil && h.bindErr == nil:
-		h.run.reports.log.Error("the socket was removed, so no command reaches steward; it is tried again", "error", err)
+		h.log.Error("the socket was removed, so no command reaches steward; it is tried again", "error", err)
 	}
 	h.bindErr = err
 }
 
 func (h *selfHeartbeat) beat(now time.Time, state string) {
-	doc := Heartbeat{AgentID: service.Name, PID: os.Getpid(), Version: h.run.options.Version, Beat: now.UTC(), Status: state, Every: HeartbeatEvery.Seconds()}
-	if h.run.record != nil {
-		doc.Started = h.run.record.Started
+	doc := Heartbeat{AgentID: service.Name, PID: os.Getpid(), Version: h.options.Version, Beat: now.UTC(), Status: state, Every: HeartbeatEvery.Seconds()}
+	if h.record != nil {
+		doc.Started = h.record.Started
 	}
 	if p := h.loop.State(); p != nil {
 		doc.Looks = p.Looks
@@ -90,10 +90,10 @@ func (h *selfHeartbeat) beat(now time.Time, state string) {
 	if err != nil {
 		return
 	}
-	late, err := h.run.store.root.Replace(HeartbeatFile, append(data, '\n'), jsonfile.Any, jsonfile.Volatile)
+	late, err := h.root.Replace(HeartbeatFile, append(data, '\n'), jsonfile.Any, jsonfile.Volatile)
 	_ = late.Close()
 	if err != nil && h.beatErr == nil {
-		h.run.reports.log.Error("write heartbeat.json", "error", err)
+		h.log.Error("write heartbeat.json", "error", err)
 	}
 	h.beatErr = err
 }

@@ -27,8 +27,8 @@ func (h *Daemon) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.metricsServer.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
 		Fresh:   h.machine.fresh,
-		Picture: h.loop.State, Ledger: h.reports.ledger, Journal: h.reports.journal, Escalate: h.settings.escalation,
-		Channels: h.channels.channels, Reach: h.channels.reach, Reached: h.channels.reached,
+		Picture: h.loop.State, Ledger: h.ledger, Journal: h.journal, Escalate: h.settings.escalation,
+		Channels: h.channels.list, Reach: h.channels.reach, Reached: h.channels.reached,
 		Kept: h.agents.list, Restart: h.agents.restart, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
 		Do: h.loop.Do, Reply: h.answers.accept, Reload: h.reload, Metrics: metrics, Self: h.run.self(), Now: time.Now,
 	}
@@ -76,10 +76,8 @@ func configAlert() rules.Alert {
 	return ownAlert("config_refused", protocol.Medium, "config")
 }
 
-// configAccepted resolves the incident about a configuration that was rejected before.
-func (h *Daemon) configAccepted() {
-	h.reports.resolve(configAlert(), "the configuration was accepted")
-}
+// configAccepted ends the incident about a configuration that was rejected before.
+const configAccepted = "the configuration was accepted"
 
 // reload puts the configuration file in force, and returns notes on what waits for the next start. A bad file leaves
 // the old configuration in force and raises an incident.
@@ -91,14 +89,14 @@ func (h *Daemon) reload(ctx context.Context) (notes []string, err error) {
 	var refs []config.ProjectRef
 	var twins []Twin
 	if err == nil {
-		refs, twins, err = h.projects(cfg)
+		refs, twins, err = Projects(cfg, h.options.Dirs, h.options.Manager != "")
 	}
 	if err != nil {
 		alert.Summary, alert.Detail, alert.Occurrence = "The new configuration was refused; the old one stays in force", err.Error(), err.Error()
-		h.reports.raise(alert)
+		h.raise(alert)
 		return nil, supervisor.Refuse(err)
 	}
-	h.configAccepted()
+	h.resolve(configAlert(), configAccepted)
 	h.tellProjects(refs, twins)
 	h.settings.set(cfg, refs)
 	h.metricsServer.changed.wake()

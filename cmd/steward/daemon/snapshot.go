@@ -11,13 +11,8 @@ import (
 	"github.com/livhana/steward/status"
 )
 
-// snapshotEvery is the interval between writes of status.json.
+// snapshotEvery is the interval between writes of status.json, which can be read when no daemon runs.
 const snapshotEvery = 30 * time.Second
-
-// keepSnapshot writes the status to a file, which can be read when no daemon runs.
-func (h *Daemon) keepSnapshot(ctx context.Context) error {
-	return every(ctx, snapshotEvery, h.snapshot)
-}
 
 // every calls do at the interval until ctx ends.
 func every(ctx context.Context, interval time.Duration, do func()) error {
@@ -33,12 +28,13 @@ func every(ctx context.Context, interval time.Duration, do func()) error {
 	}
 }
 
+// snapshot writes the status to a file.
 func (h *Daemon) snapshot() {
 	p := h.loop.State()
 	if p == nil {
 		return
 	}
-	doc := status.Compose(p, openIncidents(h.reports.ledger), h.channels.channels(), h.run.self())
+	doc := status.Compose(p, openIncidents(h.ledger), h.channels.list(), h.run.self())
 	doc.Daemon = nil // holds for the live status, not for the file
 	doc.Kept = append(doc.Kept, h.agents.list()...)
 	doc.Locks = status.WithGranted(doc.Locks, h.grants.list(p))
@@ -52,7 +48,7 @@ const pruneEvery = time.Hour
 
 func (h *Daemon) prune(ctx context.Context) error {
 	prune := func() {
-		if _, err := h.reports.ledger.Prune(time.Now(), h.settings.escalation().Keep); err != nil {
+		if _, err := h.ledger.Prune(time.Now(), h.settings.escalation().Keep); err != nil {
 			h.log.Error("prune incidents", "error", err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/supervisor/decide"
@@ -71,7 +72,9 @@ func openStore(t *testing.T, dir string) *store {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	return &store{dir: dir, root: root, reports: &reports{ledger: ledger, settings: &settings{}, log: log}, log: log}
+	r := &reports{ledger: ledger, settings: &settings{}, log: log}
+	r.settings.set(config.Config{}, nil)
+	return &store{reports: r, dir: dir, root: root}
 }
 
 // TestBadMemoryIsSetAside: a memory with unusable content is set aside beside the earlier ones, and the operator is
@@ -173,7 +176,7 @@ func TestVersionsOfStateFiles(t *testing.T) {
 		}
 	}
 	h := openStore(t, dir)
-	if err := errors.Join(h.clearSnapshot(), (&run{store: h, reports: h.reports}).start(time.Now())); err != nil {
+	if err := errors.Join(h.clearSnapshot(), (&run{store: h}).start(time.Now())); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{RunFile, SnapshotFile} {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -89,14 +88,6 @@ func takeUp[T any](s *store, name string) (T, error) {
 	return v, nil
 }
 
-func (s *store) encode(name string, what any) error {
-	data, err := json.Marshal(what)
-	if err != nil {
-		return err
-	}
-	return s.put(name, data)
-}
-
 func (s *store) put(name string, data []byte) error {
 	if len(data) > maxState {
 		return fmt.Errorf("write %s: it has %d bytes, more than the %d that are read back", name, len(data), maxState)
@@ -120,7 +111,7 @@ func (s *store) setAside(bad *badState) error {
 		return fmt.Errorf("set %s aside (%w): %w", bad.name, bad.err, err)
 	}
 	s.log.Error("state file set aside", "file", bad.name, "kept", kept, "error", bad.err)
-	return s.reports.tell(keptAlert(bad, kept))
+	return s.tell(keptAlert(bad, kept))
 }
 
 // keptName returns a free name for a file that is set aside. If all names are taken, it removes the last file.
@@ -204,11 +195,10 @@ const (
 
 // store holds the files of the state folder in which steward remembers.
 type store struct {
-	dir     string
-	root    *jsonfile.Root
-	reports *reports
-	log     *slog.Logger
-	learnt  int64 // the mark of the costs stored in learnt.json
+	*reports
+	dir    string
+	root   *jsonfile.Root
+	learnt int64 // the mark of the costs stored in learnt.json
 }
 
 // lessons is learnt.json. A file without a version predates versions: its costs are at the top level.
@@ -241,7 +231,11 @@ func (s *store) save(m decide.Memory) error {
 		return err
 	}
 	if mark := learnt.Mark(); mark != s.learnt {
-		if err := s.encode(learntFile, lessons{stateVersion, learnt}); err != nil {
+		data, err := json.Marshal(lessons{stateVersion, learnt})
+		if err == nil {
+			err = s.put(learntFile, data)
+		}
+		if err != nil {
 			return err
 		}
 		s.learnt = mark

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -22,10 +23,9 @@ const TestTime = 30 * time.Second
 type testMessage struct {
 	mu    sync.Mutex
 	list  []status.Trial
-	rev   int // revision of its buttons: presses on an earlier test do not count
-	ended bool
+	rev   int           // revision of its buttons: presses on an earlier test do not count
 	Done  chan struct{} // closed at its end
-	press chan struct{}
+	press wakeup
 }
 
 // testNotice is the notice that the test sends.
@@ -36,11 +36,11 @@ func testNotice(human string) escalate.Notice {
 }
 
 // Begin sends the test through all channels at once. The test ends when every result is known or TestTime is over.
-func (o *channelSet) Begin(ctx context.Context, names []string, human string) *testMessage {
-	t := &testMessage{rev: int(time.Now().UnixMilli()), Done: make(chan struct{}), press: make(chan struct{}, 1)}
-	for _, name := range names {
-		asks := name == escalate.ChannelDesktop || name == escalate.ChannelNtfy && o.replies
-		t.list = append(t.list, status.Trial{Channel: name, Asks: asks})
+func (o *channelSet) Begin(ctx context.Context, human string) *testMessage {
+	t := &testMessage{rev: int(time.Now().UnixMilli()), Done: make(chan struct{}), press: newWakeup()}
+	for _, c := range o.List {
+		asks := c.Name == escalate.ChannelDesktop || c.Name == escalate.ChannelNtfy && o.replies
+		t.list = append(t.list, status.Trial{Channel: c.Name, Asks: asks})
 	}
 	go t.run(ctx, o, human)
 	return t
@@ -48,79 +48,59 @@ func (o *channelSet) Begin(ctx context.Context, names []string, human string) *t
 
 func (t *testMessage) run(ctx context.Context, o *channelSet, human string) {
 	defer close(t.Done)
-	defer t.end()
 	ctx, cancel := context.WithTimeout(ctx, TestTime)
 	defer cancel()
 	var senders sync.WaitGroup
-	for at, entry := range t.Entries() {
+	for at, c := range o.List {
 		senders.Go(func() {
-			c := o.Channel(entry.Channel)
 			limited, cancel := context.WithTimeout(ctx, c.Deadline)
 			defer cancel()
 			n := testNotice(human)
 			n.Rev = t.rev
 			result, err := c.Deliver(limited, n)
-			t.sent(at, result, err)
+			t.change(func() {
+				e := &t.list[at]
+				e.Result, e.OK = cmp.Or(result, escalate.ResultFailed), err == nil
+				if err != nil {
+					e.Error = err.Error()
+				}
+			})
 		})
 	}
 	senders.Wait()
-	for !t.over() {
+	for ctx.Err() == nil && slices.ContainsFunc(t.Entries(), func(e status.Trial) bool { return !e.Over() }) {
 		select {
 		case <-ctx.Done():
-			t.end()
 		case <-t.press:
 		}
 	}
-	if slices.ContainsFunc(t.Entries(), func(e status.Trial) bool { return e.Channel == escalate.ChannelDesktop }) {
+	if slices.ContainsFunc(o.List, func(c channel) bool { return c.Name == escalate.ChannelDesktop }) {
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), popupDeadline)
 		defer cancel()
 		_ = o.popups.Withdraw(last, testKey) // harmless if it stays
 	}
 }
 
-func (t *testMessage) sent(n int, result string, err error) {
+func (t *testMessage) change(do func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	e := &t.list[n]
-	e.Result, e.OK = result, err == nil
-	if err != nil {
-		e.Error = err.Error()
-	}
-	if e.Result == "" {
-		e.Result = escalate.ResultFailed
-	}
-}
-
-func (t *testMessage) end() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.ended = true
+	do()
 }
 
 // Pressed records a press of the button on a channel.
 func (t *testMessage) Pressed(channel string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for n := range t.list {
-		t.list[n].Pressed = t.list[n].Pressed || t.list[n].Channel == channel
-	}
-	select {
-	case t.press <- struct{}{}:
-	default:
-	}
+	t.change(func() {
+		for n := range t.list {
+			t.list[n].Pressed = t.list[n].Pressed || t.list[n].Channel == channel
+		}
+	})
+	t.press.wake()
 }
 
-func (t *testMessage) Entries() []status.Trial {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.list)
-}
-
-// over reports whether no further result is expected.
-func (t *testMessage) over() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.ended || !slices.ContainsFunc(t.list, func(e status.Trial) bool { return !e.Over() })
+// Entries returns the results so far.
+func (t *testMessage) Entries() (list []status.Trial) {
+	t.change(func() { list = slices.Clone(t.list) })
+	return list
 }
 
 // reach starts a test of the daemon's channels, one at a time.
@@ -137,7 +117,7 @@ func (a *channels) reach() error {
 	if a.set == nil {
 		return context.Canceled // the channels are not set up yet
 	}
-	a.test = a.set.Begin(context.Background(), a.names, a.settings.human())
+	a.test = a.set.Begin(context.Background(), a.settings.config().Human.Name)
 	return nil
 }
 
@@ -161,15 +141,11 @@ func (a *channels) ofTest(key string, r escalate.Reply) bool {
 	t := a.test
 	a.mu.Unlock()
 	if t != nil && r.Rev == t.rev {
-		t.Pressed(channelOf(r.Via))
+		from := escalate.ChannelDesktop
+		if r.Via == escalate.ViaPush {
+			from = escalate.ChannelNtfy
+		}
+		t.Pressed(from)
 	}
 	return true
-}
-
-// channelOf returns the channel that a press came from.
-func channelOf(via string) string {
-	if via == escalate.ViaPush {
-		return escalate.ChannelNtfy
-	}
-	return escalate.ChannelDesktop
 }

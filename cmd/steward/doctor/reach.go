@@ -53,7 +53,7 @@ func (d *facts) push(ctx context.Context) []Finding {
 	}
 	if slices.Contains(cfg.Channels, escalate.ChannelCommand) {
 		o := daemon.ConnectChannels(nil, escalate.Config{Channels: []string{escalate.ChannelCommand}, Command: cfg.Command}, nil)
-		if err := o.Probe(ctx, escalate.ChannelCommand); err != nil {
+		if err := o.List[0].Probe(ctx); err != nil {
 			all = append(all, warning("command", hintOf(err, "use a program that this user may run"), "%v", err))
 		} else {
 			all = append(all, working("command", "%s can be run", cfg.Command[0]))
@@ -66,7 +66,7 @@ func (d *facts) ntfy(ctx context.Context) []Finding {
 	const name = "ntfy"
 	cfg := d.cfg.Escalate
 	o := daemon.ConnectChannels(nil, escalate.Config{Channels: []string{escalate.ChannelNtfy}, Ntfy: cfg.Ntfy}, make([]byte, daemon.KeyBytes))
-	if err := o.Probe(ctx, escalate.ChannelNtfy); err != nil {
+	if err := o.List[0].Probe(ctx); err != nil {
 		return []Finding{warning(name, hintOf(err, "see [escalate.ntfy]"), "%v", err)}
 	}
 	all := []Finding{working(name, "%s is there", cfg.Ntfy.URL)}

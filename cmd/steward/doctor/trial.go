@@ -78,7 +78,7 @@ func (d *facts) tryDaemon(ctx context.Context, _ []string) ([]status.Trial, erro
 }
 
 // tryOwn sends the test from this process, because no daemon runs.
-func (d *facts) tryOwn(ctx context.Context, names []string) ([]status.Trial, error) {
+func (d *facts) tryOwn(ctx context.Context, _ []string) ([]status.Trial, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	popups := desktop.NewPopups()
@@ -86,7 +86,7 @@ func (d *facts) tryOwn(ctx context.Context, names []string) ([]status.Trial, err
 	key := make([]byte, daemon.KeyBytes)
 	rand.Read(key)
 	o := daemon.ConnectChannels(popups, d.cfg.Escalate, key)
-	t := o.Begin(ctx, names, d.cfg.Human.Name)
+	t := o.Begin(ctx, d.cfg.Human.Name)
 	go func() {
 		for e := range popups.Events() {
 			if e.Kind == desktop.Pressed {

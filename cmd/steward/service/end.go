@@ -104,13 +104,12 @@ func callHuman(ctx context.Context, cfg escalate.Config, i escalate.Incident) er
 	o := daemon.ConnectChannels(desktop.NewPopups(), cfg, nil) // not closed, because Close would withdraw the popup
 	n := escalate.Notice{Key: i.Key, Severity: protocol.Critical, Title: i.Summary, Text: i.Detail, Spoken: cmp.Or(i.Spoken, i.Summary)}
 	var failures []error
-	for _, name := range cfg.Channels {
-		c := o.Channel(name)
+	for _, c := range o.List {
 		limited, cancel := context.WithTimeout(ctx, min(c.Deadline, 15*time.Second))
 		_, err := c.Deliver(limited, n)
 		cancel()
 		if err != nil {
-			failures = append(failures, fmt.Errorf("%s: %w", name, err))
+			failures = append(failures, fmt.Errorf("%s: %w", c.Name, err))
 		}
 	}
 	if len(failures) == len(cfg.Channels) && len(failures) > 0 {
