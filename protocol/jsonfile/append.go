@@ -57,6 +57,20 @@ func (r *Root) appendIn(dir folder, name string, line []byte, opts []Option) err
 	return err
 }
 
+// OpenAppend opens the plain file p of root for appending.
+func OpenAppend(root *Root, p string) (*os.File, error) {
+	dir, name, err := root.parent(p)
+	if err != nil {
+		return nil, root.fail(opAppend, p, err)
+	}
+	defer dir.release()
+	f, _, err := root.openLog(dir.folder, name)
+	if err != nil {
+		return nil, root.fail(opAppend, p, err)
+	}
+	return f, nil
+}
+
 func (r *Root) openLog(dir folder, name string) (*os.File, Stamp, error) {
 	f, st, err := r.openIn(dir, name, os.O_RDWR|os.O_APPEND)
 	if err == nil && st.Links > 1 {

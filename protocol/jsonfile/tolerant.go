@@ -3,7 +3,9 @@ package jsonfile
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -90,6 +92,11 @@ func (p *TolerantReader) Calm() bool { return len(p.troubles) == 0 }
 
 // Clear stops tracking a file.
 func (p *TolerantReader) Clear(file string) { delete(p.troubles, file) }
+
+// ClearBelow stops tracking a folder and the files below it.
+func (p *TolerantReader) ClearBelow(dir string) {
+	maps.DeleteFunc(p.troubles, func(file string, _ *Trouble) bool { return file == dir || strings.HasPrefix(file, dir+"/") })
+}
 
 // Refuse marks a file as trouble at once because of its content rather than its form.
 func (p *TolerantReader) Refuse(file, problem, hint string) {

@@ -90,48 +90,45 @@ func (l *answers) put(a answer) {
 	l.Answers = l.Answers[max(0, len(l.Answers)-maxAnswers):]
 }
 
-// readAnswers reads the answers about a task; there is false if none is on record.
-func readAnswers(root *jsonfile.Root, id string) (list answers, sum jsonfile.Sum, there bool, err error) {
-	blob, err := root.Read(answersFile(id), maxFile)
-	if folder.Missing(err) {
-		return answers{}, "", false, nil
-	}
-	if err == nil {
-		list, err = decodeAnswers(blob.Data)
-	}
-	if err != nil {
-		err = fmt.Errorf("read the answers on record: %w", err)
-	}
-	return list, blob.Sum, true, err
-}
-
 // record writes down that an answer is in a state. It replaces an earlier record of the same answer.
 func (w *writer) record(id string, a answer, state string) error {
 	a.State, a.Since = state, w.Now.UTC().Format(time.RFC3339Nano)
-	if err := w.Root.Mkdir(answersDir, 0o755); err != nil {
-		return fmt.Errorf("record the answer: %w", err)
-	}
-	list, sum, there, err := readAnswers(w.Root, id)
-	if err != nil {
-		return err
-	}
-	list.Task = id
-	list.put(a)
-	doc, err := jsonfile.Encode(list)
-	if err != nil {
-		return err
-	}
-	if !there {
-		err = w.Root.Create(answersFile(id), doc, 0o644)
-	} else {
-		var late *jsonfile.Late
-		late, err = w.Root.Replace(answersFile(id), doc, sum)
-		err = errors.Join(err, late.Close())
+	err := w.Root.Mkdir(answersDir, 0o755)
+	if err == nil {
+		err = folder.Files{Folder: w.Folder}.Update(answersFile(id), maxFile, func(old []byte) ([]byte, error) {
+			var list answers
+			if old != nil {
+				if err := jsonfile.Decode(old, &list); err != nil {
+					return nil, err
+				}
+			}
+			list.Task = id
+			list.put(a)
+			return jsonfile.Encode(list)
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("record the answer: %w", err)
 	}
 	return nil
+}
+
+// recorded returns the record of an answer; the zero answer if there is none.
+func (w *writer) recorded(id string, n answer) (answer, error) {
+	blob, err := w.Root.Read(answersFile(id), maxFile)
+	var list answers
+	if err == nil {
+		list, err = decodeAnswers(blob.Data)
+	}
+	if folder.IgnoreMissing(err) != nil {
+		return answer{}, fmt.Errorf("read the answers on record: %w", err)
+	}
+	for _, a := range list.Answers {
+		if a.is(&n) {
+			return a, nil
+		}
+	}
+	return answer{}, nil
 }
 
 // answer carries out a user's decision about a task. The kanban has a marker for the effect (protocol 002, Status Updates)
@@ -145,15 +142,10 @@ func (w *writer) answer(ctx context.Context, c protocol.Change) error {
 	if a.Option == answerLeave && strings.TrimSpace(a.Why) == "" {
 		return nil
 	}
-	list, _, _, err := readAnswers(w.Root, id)
+	n := answerOf(c)
+	old, err := w.recorded(id, n)
 	if err != nil {
 		return err
-	}
-	n, old := answerOf(c), answer{}
-	for i := range list.Answers {
-		if list.Answers[i].is(&n) {
-			old = list.Answers[i]
-		}
 	}
 	switch {
 	case old.State == stateFailed:
@@ -167,16 +159,23 @@ func (w *writer) answer(ctx context.Context, c protocol.Change) error {
 	case a.Option == answerComplete:
 		return w.decide(ctx, c, n, complete)
 	}
-	blob, err := w.Root.Read(kanbanFile, maxKanban)
-	if err != nil {
+	_, it, err := w.item(id)
+	switch {
+	case err != nil:
 		return err
-	}
-	if it, err := itemOf(blob.Data, id); err != nil {
-		return err
-	} else if it.sum != c.Ref.Sum {
+	case it.sum != c.Ref.Sum:
 		return folder.Moved("the line of %s is not the one that was judged", id)
 	}
 	return w.record(id, n, stateWritten)
+}
+
+// item reads the kanban and finds a task in it.
+func (w *writer) item(id string) (kanban []byte, it *item, err error) {
+	blob, err := w.Root.Read(kanbanFile, maxKanban)
+	if err == nil {
+		it, err = itemOf(blob.Data, id)
+	}
+	return blob.Data, it, err
 }
 
 // decide marks a failed or lost task as the user decided. A task whose pull request is open is neither: it is complete
@@ -204,11 +203,7 @@ func (w *writer) resume(ctx context.Context, c protocol.Change, a, old answer) e
 	case busy:
 		return folder.Moved("a resume command for %s still runs", id)
 	}
-	blob, err := w.Root.Read(kanbanFile, maxKanban)
-	if err != nil {
-		return err
-	}
-	it, err := itemOf(blob.Data, id)
+	kanban, it, err := w.item(id)
 	switch {
 	case err != nil:
 		return err
@@ -221,7 +216,7 @@ func (w *writer) resume(ctx context.Context, c protocol.Change, a, old answer) e
 	case it.marker != failed && it.marker != working:
 		return folder.Moved("%s is marked [%c]", id, it.marker)
 	}
-	if err := w.proveSettled(blob.Data, c); err != nil {
+	if err := w.proveSettled(kanban, c); err != nil {
 		return err
 	}
 	a.Marker = string(rune(it.marker))

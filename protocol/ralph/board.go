@@ -26,9 +26,7 @@ type board struct {
 	gone         time.Time       // since when the kanban is missing; zero: it exists
 	fault        *protocol.Fault // it is missing although worker folders exist
 
-	// What a scan is about. There may be thousands of ended tasks, so the lists are kept while nothing changes.
-	since  time.Time
-	valid  bool
+	// What a scan is about.
 	open   []*entry
 	listed []*entry // the open tasks and the ended ones that are shown, in the kanban's order
 }
@@ -115,7 +113,7 @@ func (b *board) enter(seen bool, stamp, now time.Time) {
 		}
 		b.tasks, b.byID[e.id] = append(b.tasks, e), e
 	}
-	b.undated, b.valid, b.lineFindings = true, false, kanbanFindings(items)
+	b.undated, b.lineFindings = true, kanbanFindings(items)
 }
 
 // sameEnd is the largest distance between the kanban's stamp and the worker's last sign at which the stamp counts as the
@@ -127,7 +125,7 @@ func (b *board) dateEndings(f *folder.Folder, marked *failures, ws *workers) {
 	if !b.undated {
 		return
 	}
-	b.undated, b.valid = false, false
+	b.undated = false
 	for _, e := range b.tasks {
 		w := ws.newest(e.id)
 		if m, ok := marked.find(&e.item); ok {
@@ -143,10 +141,7 @@ func (b *board) dateEndings(f *folder.Folder, marked *failures, ws *workers) {
 // choose selects the tasks that a scan is about: all open ones, those that ended after since, and those that wait for the
 // user, however old, because the user names them in commands. A zero since means all.
 func (b *board) choose(since time.Time) {
-	if b.valid && b.since.Equal(since) {
-		return
-	}
-	b.valid, b.since, b.open = true, since, nil
+	b.open = nil
 	var news, calls []*entry
 	for _, e := range b.tasks {
 		e.news = false

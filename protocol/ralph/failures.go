@@ -32,21 +32,19 @@ type failure struct {
 
 // failures holds the newest record of each task that steward marked as failed.
 type failures struct {
-	tail  folder.Tail
-	of    map[string]failure
-	fresh bool // lines were read that the board does not show yet
+	jsonfile.Reading[map[string]failure]
 }
 
-func newFailures() failures {
-	return failures{tail: folder.Tail{File: failuresFile, Max: maxFailures, Last: maxFailures}, of: map[string]failure{}}
-}
-
-// read reads the lines appended to the record. It costs one stat if there are none.
-func (l *failures) read(f *folder.Folder) {
-	_ = l.tail.Read(f, func() { clear(l.of) }, func(line []byte, _ int64) {
-		if id, k := decodeFailure(line); id != "" {
-			l.of[id], l.fresh = k, true
+// read reads the record if it has changed, and reports that.
+func (l *failures) read(f *folder.Folder) bool {
+	return jsonfile.LoadText(f.Root, &f.Patience, &l.Reading, failuresFile, 2*maxFailures, func(text []byte) (map[string]failure, error) {
+		of := map[string]failure{}
+		for line := range bytes.Lines(text) {
+			if id, k := decodeFailure(line); id != "" {
+				of[id] = k
+			}
 		}
+		return of, nil
 	})
 }
 
@@ -67,51 +65,38 @@ func decodeFailure(line []byte) (id string, k failure) {
 
 // find returns the record of a task, if the task's text in the kanban still matches it.
 func (l *failures) find(it *item) (failure, bool) {
-	k, ok := l.of[it.id]
+	k, ok := l.Value[it.id]
 	return k, ok && it.marker == failed && k.sum == it.sum
 }
 
 // record writes down that a task is about to be marked, and why. It runs before the mark is made: a crash in between
-// leaves a line that matches no task, or that matches once the mark is made after all.
+// leaves a line that matches no task, or that matches once the mark is made after all. The older half of a record that has
+// grown too long is dropped.
 func (l *failures) record(f *folder.Folder, kanban []byte, id, why string) error {
 	l.read(f)
+	it, err := itemOf(kanban, id)
+	if err != nil {
+		return err
+	}
 	why = folder.Line(why, 300)
-	for _, it := range parseKanban(kanban) {
-		if it.id != id {
-			continue
+	if k := l.Value[id]; k.sum == it.sum && k.why == why && f.Now.Sub(k.at).Abs() < time.Minute {
+		return nil // recorded before a crash that prevented the mark
+	}
+	line, err := jsonfile.EncodeLine(failureLine{Task: id, Sum: it.sum, At: f.Now.UTC().Format(time.RFC3339Nano), Why: why})
+	if err != nil {
+		return err
+	}
+	err = folder.Files{Folder: f}.Update(failuresFile, 2*maxFailures, func(old []byte) ([]byte, error) {
+		if len(old) > maxFailures {
+			_, old, _ = bytes.Cut(old[len(old)-maxFailures/2:], []byte("\n"))
 		}
-		if k := l.of[id]; k.sum == it.sum && k.why == why && f.Now.Sub(k.at).Abs() < time.Minute {
-			return nil // recorded before a crash that prevented the mark
+		if n := len(old); n > 0 && old[n-1] != '\n' {
+			old = append(old, '\n') // a torn line
 		}
-		if err := trimLog(f.Root, failuresFile, maxFailures); err != nil {
-			return err
-		}
-		line, err := jsonfile.EncodeLine(failureLine{Task: id, Sum: it.sum, At: f.Now.UTC().Format(time.RFC3339Nano), Why: why})
-		if err != nil {
-			return err
-		}
-		if err := f.Root.Append(failuresFile, line); err != nil {
-			return fmt.Errorf("record the mark: %w", err)
-		}
+		return append(append(old, line...), '\n'), nil
+	})
+	if err != nil {
+		return fmt.Errorf("record the mark: %w", err)
 	}
 	return nil
-}
-
-// trimLog keeps the newer half of a log that has grown beyond most bytes.
-func trimLog(root *jsonfile.Root, file string, most int64) error {
-	st, err := root.Stat(file)
-	if folder.Missing(err) || err == nil && st.Size <= most {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	data, _, err := root.ReadAt(file, st.Size-most/2, most)
-	if err != nil {
-		return err
-	}
-	_, data, _ = bytes.Cut(data, []byte("\n"))
-	late, err := root.Replace(file, data, jsonfile.Any)
-	_ = late.Close()
-	return err
 }

@@ -3,8 +3,8 @@ package ralph
 import (
 	"bytes"
 	"cmp"
+	"maps"
 	"path"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +17,7 @@ var eventFiles = [2]string{path.Join(logsDir, "activity.jsonl"), path.Join(logsD
 
 const (
 	logChunk   = 256 << 10 // bytes of an existing log that the first scan reads
-	maxWorkers = 512       // workers whose events are kept
+	maxWorkers = 512       // workers whose events are kept, although their folders are gone
 )
 
 // eventLog holds what the event logs report about each worker.
@@ -67,20 +67,10 @@ func (l *eventLog) add(e event) {
 	}
 }
 
-// prune keeps memory bounded. It drops first the workers whose folders are gone, then those with the oldest events.
+// prune keeps memory bounded: it drops the workers whose folders are gone.
 func (l *eventLog) prune(workers map[string]*worker) {
-	if len(l.of) <= maxWorkers {
-		return
-	}
-	names := sortedKeys(l.of)
-	slices.SortStableFunc(names, func(a, b string) int {
-		if gone := workers[a] == nil; gone != (workers[b] == nil) {
-			return map[bool]int{true: -1, false: 1}[gone]
-		}
-		return l.of[a].at.Compare(l.of[b].at)
-	})
-	for _, name := range names[:len(names)-maxWorkers] {
-		delete(l.of, name)
+	if len(l.of) > maxWorkers {
+		maps.DeleteFunc(l.of, func(name string, _ *workerEvents) bool { return workers[name] == nil })
 	}
 }
 

@@ -150,7 +150,7 @@ func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
 				return fields, true
 			}
 		}
-		read = read || rel == w.checkpointFile || rel == w.summaryFile || below == resumeFile || below == violationFile || slices.Contains(pidFiles[:], below)
+		read = read || rel == w.checkpoint.file || rel == w.blocked.file || below == resumeFile || below == violationFile || slices.Contains(pidFiles[:], below)
 	}
 	return nil, read || rel == kanbanFile
 }

@@ -43,9 +43,9 @@ func (r *reader) forget() {
 	if r.real, err = filepath.EvalSymlinks(r.dir); err != nil {
 		r.real = r.dir
 	}
-	r.board, r.workers = board{}, workers{Folder: r.Folder, all: map[string]*worker{}, attended: map[string]*worker{}}
+	r.board, r.workers = board{}, workers{Folder: r.Folder, all: map[string]*worker{}}
 	r.orchestrator, r.head, r.logs = orchestrator{}, headWatch{}, folder.KeptListing{}
-	r.events, r.failures = newEventLog(), newFailures()
+	r.events, r.failures = newEventLog(), failures{}
 	r.reported = jsonfile.Reading[[]violation]{}
 	r.table = &processTable{sys: &r.sys, project: r.real}
 }
@@ -55,8 +55,8 @@ func (r *reader) read(full bool, hints []string) {
 	r.board.read(r.Folder)
 	r.workers.read(full, hints, &r.board)
 	r.board.noteMissing(r.Folder, len(r.workers.all) > 0)
-	if r.failures.read(r.Folder); r.failures.fresh {
-		r.board.undated, r.failures.fresh = true, false
+	if r.failures.read(r.Folder) {
+		r.board.undated = true
 	}
 	r.board.dateEndings(r.Folder, &r.failures, &r.workers)
 	r.board.choose(r.Since)

@@ -155,7 +155,7 @@ func (r *resumer) freshLog(id string) (*os.File, error) {
 	if err := r.Root.Create(file, nil, 0o600); err != nil {
 		return nil, err
 	}
-	log, err := r.openLog(file)
+	log, err := jsonfile.OpenAppend(r.Root, file)
 	if err != nil {
 		return nil, err
 	}
@@ -163,30 +163,6 @@ func (r *resumer) freshLog(id string) (*os.File, error) {
 		return nil, errors.Join(err, log.Close())
 	}
 	return log, nil
-}
-
-// openLog opens a resume command's log for appending. It follows no link: the opened file must be the file that Root shows
-// under that name.
-func (r *resumer) openLog(file string) (*os.File, error) {
-	want, err := r.Root.Stat(file)
-	if err != nil {
-		return nil, err
-	}
-	name := filepath.Join(r.Root.Dir(), filepath.FromSlash(file))
-	fd, err := syscall.Open(name, syscall.O_WRONLY|syscall.O_APPEND|syscall.O_CLOEXEC|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", name, err)
-	}
-	f := os.NewFile(uintptr(fd), name)
-	var st syscall.Stat_t
-	err = syscall.Fstat(fd, &st)
-	if err == nil && (uint64(st.Dev) != want.Dev || uint64(st.Ino) != want.Inode || st.Mode&syscall.S_IFMT != syscall.S_IFREG || st.Nlink != 1) {
-		err = fmt.Errorf("open %s: %w", name, jsonfile.ErrHostile)
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
 }
 
 // busy reports whether the task's resume command, or a process that it started, still runs. The log is steward's
@@ -225,13 +201,8 @@ func (r *resumer) busy(ctx context.Context, id string) (bool, error) {
 
 // lastWords returns the last line of the command's output, for an error message.
 func (r *resumer) lastWords(id string) string {
-	st, err := r.Root.Stat(resumeLog(id))
-	if err != nil {
-		return ""
-	}
-	text, _, err := r.Root.ReadAt(resumeLog(id), max(0, st.Size-4<<10), 4<<10)
-	text = bytes.TrimSpace(text)
-	if err != nil || len(text) == 0 {
+	text := bytes.TrimSpace(folder.Files{Folder: r.Folder}.End(resumeLog(id), 4<<10))
+	if len(text) == 0 {
 		return ""
 	}
 	return " (" + folder.Line(string(text[bytes.LastIndexByte(text, '\n')+1:]), 200) + ")"
@@ -304,11 +275,8 @@ func (r *resumer) shorten(id string) {
 	if err != nil || st.Size <= maxLog {
 		return
 	}
-	end, _, err := r.Root.ReadAt(file, st.Size-keptLog, keptLog)
-	if err != nil {
-		return
-	}
-	log, err := r.openLog(file)
+	end := folder.Files{Folder: r.Folder}.End(file, keptLog)
+	log, err := jsonfile.OpenAppend(r.Root, file)
 	if err != nil {
 		return
 	}

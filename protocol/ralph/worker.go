@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -59,17 +58,32 @@ type pidFile struct {
 
 // reports is what the files of a worker say about its work. It is read for active workers only.
 type reports struct {
-	dirs           map[string]*folder.KeptListing // by path
-	resume         jsonfile.Reading[resume]
-	violation      jsonfile.Reading[string]
-	results        map[string]*step // newest of each step
-	checkpoint     jsonfile.Reading[checkpoint]
-	checkpointFile string
-	blocked        jsonfile.Reading[[]string]
-	summaryFile    string
-	touched        []int64        // the mtimes of the folders in which the worker shows progress
-	outside        map[string]int // files outside its workspace, by the process that had them open for writing
-	headMoved      bool           // the main repository's HEAD moved while the worker lived
+	resume     jsonfile.Reading[resume]
+	violation  jsonfile.Reading[string]
+	results    map[string]*step // newest of each step
+	checkpoint numbered[checkpoint]
+	blocked    numbered[[]string]
+	touched    []int64        // the mtimes of the folders in which the worker shows progress
+	outside    map[string]int // files outside its workspace, by the process that had them open for writing
+	headMoved  bool           // the main repository's HEAD moved while the worker lived
+}
+
+// numbered is the newest of a series of numbered files. Its last good value stays until a newer file can be read.
+type numbered[T any] struct {
+	jsonfile.Reading[T]
+	file string
+}
+
+// follow finds the newest file, and reports whether there is one.
+func (n *numbered[T]) follow(f *folder.Folder, w *worker, dir string, name *regexp.Regexp) bool {
+	if !w.names[dir] {
+		return false
+	}
+	if file := newestNumbered(f, path.Join(w.dir(), dir), name); file != n.file {
+		f.Patience.Clear(n.file)
+		n.Reading, n.file = jsonfile.Reading[T]{Value: n.Value}, file
+	}
+	return n.file != ""
 }
 
 // step is the newest result of one step of the pipeline.
@@ -123,23 +137,11 @@ func (w *worker) readReports(f *folder.Folder) {
 		jsonfile.LoadText(f.Root, &f.Patience, &w.violation, path.Join(w.dir(), violationFile), maxSmall, decodeViolation)
 	}
 	w.readResults(f)
-	if w.names[checkpointsDir] {
-		if file := w.newestNumbered(f, checkpointsDir, checkpointName()); file != w.checkpointFile {
-			f.Patience.Clear(w.checkpointFile)
-			w.checkpoint, w.checkpointFile = jsonfile.Reading[checkpoint]{Value: w.checkpoint.Value}, file
-		}
-		if w.checkpointFile != "" {
-			jsonfile.Load(f.Root, &f.Patience, &w.checkpoint, w.checkpointFile, maxFile, decodeCheckpoint)
-		}
+	if w.checkpoint.follow(f, w, checkpointsDir, checkpointName()) {
+		jsonfile.Load(f.Root, &f.Patience, &w.checkpoint.Reading, w.checkpoint.file, maxFile, decodeCheckpoint)
 	}
-	if w.names[summariesDir] {
-		if file := w.newestNumbered(f, summariesDir, summaryName()); file != w.summaryFile {
-			f.Patience.Clear(w.summaryFile)
-			w.blocked, w.summaryFile = jsonfile.Reading[[]string]{}, file
-		}
-		if w.summaryFile != "" {
-			jsonfile.LoadText(f.Root, &f.Patience, &w.blocked, w.summaryFile, maxFile, decodeBlocked)
-		}
+	if w.blocked.follow(f, w, summariesDir, summaryName()) {
+		jsonfile.LoadText(f.Root, &f.Patience, &w.blocked.Reading, w.blocked.file, maxFile, decodeBlocked)
 	}
 	w.touched = w.touched[:0]
 	for _, dir := range []string{"", resultsDir, checkpointsDir, summariesDir, logsDir} {
@@ -155,15 +157,10 @@ func (w *worker) readResume(f *folder.Folder) {
 	}
 }
 
-// list lists a folder of the worker (relative to Base).
-func (w *worker) list(f *folder.Folder, dir string) (l *folder.KeptListing, changed bool) {
-	if w.dirs == nil {
-		w.dirs = map[string]*folder.KeptListing{}
-	}
-	if w.dirs[dir] == nil {
-		w.dirs[dir] = &folder.KeptListing{}
-	}
-	return w.dirs[dir], w.dirs[dir].Read(f, dir)
+// listed lists a folder (relative to Base). A file in its place counts as no folder.
+func listed(f *folder.Folder, dir string) (l folder.KeptListing) {
+	l.Read(f, dir)
+	return l
 }
 
 // maxSteps limits the step results read of one worker; a pipeline has a dozen steps.
@@ -175,7 +172,7 @@ func (w *worker) readResults(f *folder.Folder) {
 		return
 	}
 	dir := path.Join(w.dir(), resultsDir)
-	if l, changed := w.list(f, dir); changed || w.results == nil {
+	if l := listed(f, dir); l.There {
 		w.results = newestResults(l.Names, w.results)
 	}
 	for kind, s := range w.results {
@@ -233,12 +230,11 @@ var (
 // maxRuns limits how many folders of runs are read.
 const maxRuns = 32
 
-// newestNumbered finds the file with the highest number in whichever of a worker's folder and its subfolders changed last.
-func (w *worker) newestNumbered(f *folder.Folder, in string, name *regexp.Regexp) string {
-	top := path.Join(w.dir(), in)
+// newestNumbered finds the file with the highest number in whichever of a folder and its subfolders changed last.
+func newestNumbered(f *folder.Folder, top string, name *regexp.Regexp) string {
 	best, number, at := "", int64(-1), time.Time{}
-	try := func(dir string) *folder.KeptListing {
-		l, _ := w.list(f, dir)
+	try := func(dir string) (names []string) {
+		l := listed(f, dir)
 		for _, n := range l.Names {
 			m := name.FindStringSubmatch(n)
 			if m == nil {
@@ -249,37 +245,18 @@ func (w *worker) newestNumbered(f *folder.Folder, in string, name *regexp.Regexp
 				best, number, at = path.Join(dir, n), k, t
 			}
 		}
-		return l
+		return l.Names
 	}
-	runs := slices.DeleteFunc(slices.Clone(try(top).Names), func(n string) bool {
-		return !jsonfile.PlainName(n) || strings.Contains(n, ".") && name.MatchString(n)
-	})
+	runs := slices.DeleteFunc(try(top), func(n string) bool { return !jsonfile.PlainName(n) || name.MatchString(n) })
 	for _, run := range runs[max(0, len(runs)-maxRuns):] {
-		if dir := path.Join(top, run); isFolder(f, dir) {
-			try(dir)
-		}
+		try(path.Join(top, run))
 	}
 	return best
 }
 
-func isFolder(f *folder.Folder, dir string) bool {
-	st, err := f.Root.Stat(dir)
-	return err == nil && st.Mode.IsDir()
-}
-
 // stopReading ends the detailed reading of a worker, and drops the recorded read errors of its files.
 func (w *worker) stopReading(f *folder.Folder) {
-	for _, name := range append(pidFiles[:], resumeFile, violationFile) {
-		f.Patience.Clear(path.Join(w.dir(), name))
-	}
-	for _, s := range w.results {
-		f.Patience.Clear(path.Join(w.dir(), resultsDir, s.file))
-	}
-	for dir := range w.dirs {
-		f.Patience.Clear(dir)
-	}
-	f.Patience.Clear(w.checkpointFile)
-	f.Patience.Clear(w.summaryFile)
+	f.Patience.ClearBelow(w.dir())
 	w.active, w.session = false, session{}
-	w.results, w.dirs, w.outside, w.headMoved = nil, nil, nil, false
+	w.results, w.outside, w.headMoved = nil, nil, false
 }

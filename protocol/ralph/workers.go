@@ -12,15 +12,13 @@ import (
 )
 
 // workers are the folders of workers/. There may be thousands, most of them finished, so a scan by hints reads only those
-// that it attends to.
+// that may be at work.
 type workers struct {
 	*folder.Folder
-	listing  folder.KeptListing
-	all      map[string]*worker
-	attended map[string]*worker // young, with a pid file, or active
-	live     []*worker          // the active ones, by name
-	byTask   map[string]runs
-	recheck  []string // retired workers to check next
+	listing folder.KeptListing
+	all     map[string]*worker
+	live    []*worker // the active ones, by name
+	byTask  map[string]runs
 }
 
 // runs are the workers of one task.
@@ -36,27 +34,35 @@ func (ws *workers) newest(id string) *worker { return ws.byTask[id].newest }
 // hinted, young or active.
 func (ws *workers) read(full bool, hints []string, b *board) {
 	ws.list()
-	if full {
-		for _, w := range ws.all {
-			if !w.finished(b) {
-				ws.scan(w)
-			}
-		}
-		ws.recheckRetired()
-		return
-	}
+	hinted := map[string]bool{}
 	for _, hint := range hints {
 		if rel, ok := strings.CutPrefix(hint, Base+"/"+workersDir+"/"); ok {
 			name, _, _ := strings.Cut(rel, "/")
-			if w := ws.all[name]; w != nil {
-				ws.scan(w)
-				ws.wake(w)
-			}
+			hinted[name] = true
 		}
 	}
-	for _, w := range ws.attended {
-		ws.scan(w)
+	for name, w := range ws.all {
+		switch {
+		case hinted[name]:
+			ws.scan(w)
+			w.retired = false
+		case w.retired && full:
+			ws.scan(w)
+			w.retired = w.retired && !ws.rewritten(w)
+		case full && !w.finished(b), w.young, w.active, w.manned():
+			ws.scan(w)
+		}
 	}
+}
+
+// rewritten reports whether a pid file of a worker has changed in place since it was read.
+func (ws *workers) rewritten(w *worker) bool {
+	for i, file := range pidFiles {
+		if st, err := ws.Root.Stat(path.Join(w.dir(), file)); w.names[file] && (err != nil || st != w.pids[i].Stamp) {
+			return true
+		}
+	}
+	return false
 }
 
 // list adds new folders and drops removed ones.
@@ -72,8 +78,7 @@ func (ws *workers) list() {
 		}
 		there[name] = true
 		if ws.all[name] == nil {
-			w := &worker{name: name, task: id, epoch: epoch, plan: plan, young: true}
-			ws.all[name], ws.attended[name] = w, w
+			ws.all[name] = &worker{name: name, task: id, epoch: epoch, plan: plan, young: true}
 		}
 	}
 	ws.byTask = map[string]runs{}
@@ -81,9 +86,7 @@ func (ws *workers) list() {
 		w := ws.all[name]
 		if !there[name] {
 			w.stopReading(ws.Folder)
-			ws.Patience.Clear(w.dir())
 			delete(ws.all, name)
-			delete(ws.attended, name)
 			continue
 		}
 		r := ws.byTask[w.task]
@@ -116,22 +119,13 @@ func (ws *workers) scan(w *worker) {
 		}
 		w.listing.Names = nil // save memory
 	}
-	ws.attend(w)
-}
-
-func (ws *workers) attend(w *worker) {
-	if w.young || w.active || w.manned() {
-		ws.attended[w.name] = w
-	} else {
-		delete(ws.attended, w.name)
-	}
 }
 
 // choose selects the workers to read in detail: those with a pid file, and the newest worker of each task that is in
 // progress, awaits approval, or failed recently. All others cost nothing.
 func (ws *workers) choose(b *board) {
 	now := map[string]*worker{}
-	for name, w := range ws.attended {
+	for name, w := range ws.all {
 		if w.manned() {
 			now[name] = w
 		}
@@ -141,14 +135,13 @@ func (ws *workers) choose(b *board) {
 		if w == nil || e.marker == complete || hasEnded(e.marker) && !e.news {
 			continue
 		}
-		if ws.wake(w); w.hasPID() || e.marker == working || e.marker == approval || e.marker == failed {
+		if w.retired = false; w.hasPID() || e.marker == working || e.marker == approval || e.marker == failed {
 			now[w.name] = w
 		}
 	}
 	for _, w := range ws.live {
 		if now[w.name] == nil {
 			w.stopReading(ws.Folder)
-			ws.attend(w)
 		}
 	}
 	ws.live = ws.live[:0]
@@ -161,14 +154,11 @@ func (ws *workers) choose(b *board) {
 	}
 }
 
-// finished reports whether a folder need not be read: its task is over, no process is in it, and it has not changed
-// recently. If its task is in progress again, choose selects it again.
+// finished reports whether a folder that has been read need not be read again: its task is over. If the task is in progress
+// again, choose selects the folder again.
 func (w *worker) finished(b *board) bool {
-	if w.active || w.names == nil || w.young || w.manned() {
-		return false
-	}
 	e := b.byID[w.task]
-	return w.retired || e != nil && hasEnded(e.marker)
+	return w.names != nil && e != nil && hasEnded(e.marker)
 }
 
 // retire stops reading the workers that have nothing more to report, although their pid files stay. Their sessions were
@@ -180,7 +170,6 @@ func (ws *workers) retire(b *board) {
 		}
 		w.retired = true
 		w.stopReading(ws.Folder)
-		ws.attend(w)
 		return true
 	})
 }
@@ -197,41 +186,4 @@ func (ws *workers) isOver(w *worker, b *board) bool {
 	}
 	e := b.byID[w.task]
 	return w.plan || ws.newest(w.task) != w || e == nil || e.marker == complete || hasEnded(e.marker) && !e.news
-}
-
-// wake makes a retired worker one to attend to.
-func (ws *workers) wake(w *worker) {
-	if w.retired {
-		w.retired = false
-		ws.attend(w)
-	}
-}
-
-// maxRechecked limits how many retired workers one full scan checks again.
-const maxRechecked = 32
-
-// recheckRetired checks some of the retired workers again: a worker whose pid file was rewritten is not over.
-func (ws *workers) recheckRetired() {
-	if len(ws.recheck) == 0 {
-		for name, w := range ws.all {
-			if w.retired {
-				ws.recheck = append(ws.recheck, name)
-			}
-		}
-		slices.Sort(ws.recheck)
-	}
-	n := min(maxRechecked, len(ws.recheck))
-	for _, name := range ws.recheck[:n] {
-		w := ws.all[name]
-		if w == nil || !w.retired {
-			continue
-		}
-		ws.scan(w)
-		for i, file := range pidFiles {
-			if st, err := ws.Root.Stat(path.Join(w.dir(), file)); w.names[file] && (err != nil || st != w.pids[i].Stamp) {
-				ws.wake(w)
-			}
-		}
-	}
-	ws.recheck = ws.recheck[n:]
 }

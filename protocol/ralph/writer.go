@@ -167,7 +167,7 @@ func (w *writer) judgeRuns(id string) []*worker {
 }
 
 func (w *writer) judgeRun(run *worker) {
-	w.workers.wake(run)
+	run.retired = false
 	w.workers.scan(run)
 	run.readPIDs(w.Folder)
 	run.session = w.table.judge(run)
