@@ -161,7 +161,7 @@ func (m *message) text(root *jsonfile.Root) ([]byte, error) {
 		return nil, err
 	}
 	o, err := jsonfile.Parse(bytes.TrimSpace(raw))
-	if err != nil || compactSum(o.Value().Raw()) != m.sum {
+	if err != nil || folder.ContentSum(o.Value()) != m.sum {
 		return nil, folder.Moved("the message is not the one that was seen")
 	}
 	return o.Value().Raw(), nil

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -83,11 +84,11 @@ func momentOf(v jsonfile.Value) moment {
 	return moment{after: after}
 }
 
-var spanPart = lazily(`^(\d{1,6}(?:\.\d{1,6})?) ?` +
+var spanPart = folder.Pattern(`^(\d{1,6}(?:\.\d{1,6})?) ?` +
 	`(seconds?|secs?|s|minutes?|mins?|m|hours?|hrs?|h|days?|d|weeks?|w)\b[ ,]*(?:and )?`)
 
 // spanSeam matches the boundary between two parts: 1h30m.
-var spanSeam = lazily(`([a-z])(\d)`)
+var spanSeam = folder.Pattern(`([a-z])(\d)`)
 
 var spanUnits = map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': day, 'w': 7 * day}
 

@@ -1,8 +1,6 @@
 package envelope
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"path"
 	"slices"
@@ -22,7 +20,7 @@ var decoders = [...]func(*message, jsonfile.Object, deployers){
 // decode reads a message. It never fails: unusable records why a message cannot be tracked.
 func decode(o jsonfile.Object, d deployers) *message {
 	word, _ := o.String("message_type")
-	m := &message{word: clean(word, 60), sum: compactSum(o.Value().Raw()), from: text(o, "from_agent")}
+	m := &message{word: clean(word, 60), sum: folder.ContentSum(o.Value()), from: text(o, "from_agent")}
 	m.kind = kindOf(m.word)
 	m.task, _ = o.String("task_id")
 	m.fromDeployer = d.has(m.from)
@@ -268,13 +266,4 @@ func stringsIn(v jsonfile.Value) (list []string) {
 		list = append(append(list, key), stringsIn(o.Get(key))...)
 	}
 	return list
-}
-
-// compactSum returns the sum of a message's content without white space between its tokens.
-func compactSum(raw []byte) jsonfile.Sum {
-	var b bytes.Buffer
-	if err := json.Compact(&b, raw); err != nil {
-		return jsonfile.SumOf(raw)
-	}
-	return jsonfile.SumOf(b.Bytes())
 }

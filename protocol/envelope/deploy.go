@@ -7,6 +7,7 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -63,8 +64,8 @@ var (
 	aimsAt    = lazilyTagged(`(?:^| )<to|into|onto|on|in> (?:{AI} )*{E}(?: {E})*(?:$| {BH})`)
 	lead      = lazilyTagged(`^(?:(?:{LI}|<go> <ahead>)(?: |$))*`)
 	otherWork = lazilyTagged(`^{O}`)
-	hardBreak = lazily(`[()\[\]{}→]|[.;:!?][^\pL\pN/]*(?:\s|$)`)
-	softBreak = lazily(`,[^\pL\pN/]*(?:\s|$)`)
+	hardBreak = folder.Pattern(`[()\[\]{}→]|[.;:!?][^\pL\pN/]*(?:\s|$)`)
+	softBreak = folder.Pattern(`,[^\pL\pN/]*(?:\s|$)`)
 )
 
 // judgeClause judges tagged words. Most clauses hold no word that can mean a deployment, and no pattern is tried on them.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // The words by which an order to deploy is distinguished from work about deployments, by class:
@@ -91,7 +93,7 @@ func tagged(words []string) string {
 	return strings.Join(list, " ")
 }
 
-var classMacro = lazily(`\{(\^?)(\w+)\}|<([^>]+)>`)
+var classMacro = folder.Pattern(`\{(\^?)(\w+)\}|<([^>]+)>`)
 
 // tagPattern compiles a pattern of tagged words: {DN} is a word of one of these classes, {^DN} one of none of them, and
 // <go|live> one of these words.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // finding returns a finding without its subject and file. A finding about a task without a file gets the file of its
@@ -115,7 +116,7 @@ func (v *view) lateFindings(t *task) (list []protocol.Finding) {
 	since := slices.MaxFunc([]time.Time{t.assigned.came(), t.released, t.resumed}, time.Time.Compare)
 	limit := v.opts.Acknowledge
 	if t.stage == stageAssigned && !t.held() && !t.stuck && limit > 0 && v.due(since.Add(limit)) {
-		f := finding(codeUnacknowledged, protocol.Medium, "%s has not acknowledged it within %s", clean(t.assigned.to, maxText), minutes(limit))
+		f := finding(codeUnacknowledged, protocol.Medium, "%s has not acknowledged it within %s", clean(t.assigned.to, maxText), folder.Minutes(limit))
 		f.Call = true
 		list = append(list, f)
 	}
@@ -125,14 +126,6 @@ func (v *view) lateFindings(t *task) (list []protocol.Finding) {
 			cmp.Or(named, string(t.stage))))
 	}
 	return list
-}
-
-// minutes formats a time limit for a finding.
-func minutes(d time.Duration) string {
-	if d%time.Minute == 0 {
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return d.String()
 }
 
 // waitFindings reports on missing fields and on blocked_by (protocol 004, Track Dependencies).

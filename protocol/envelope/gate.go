@@ -2,11 +2,11 @@ package envelope
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // agentName folds an agent's name and removes the suffix AGENT, which some add.
@@ -27,14 +27,9 @@ func (d deployers) has(name string) bool {
 	return false
 }
 
-// lazily compiles a pattern on first use: short steward commands need no pattern.
-func lazily(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
-}
-
 // productionWord matches production. Its first group matches words that exclude production: "before production", "must
 // not touch production". Only unambiguous words may stand in between: in doubt, the text means production.
-var productionWord = lazily(`(?i)(before[ -](?:the |go(?:ing)?[ -])?|pre[ -]?|non[ -]?|` +
+var productionWord = folder.Pattern(`(?i)(before[ -](?:the |go(?:ing)?[ -])?|pre[ -]?|non[ -]?|` +
 	`\b(?:not|no|never|nor|without|cannot|\w+n['’]t)(?:\s+(?:be|go|going|touch(?:ing)?|affect(?:ing)?|change|reach|use|` +
 	`deploy(?:ed)?|release(?:d)?|push(?:ed)?|roll(?:ed)?|out|in|on|to|into|for|the|a|any|our)){0,4}[\s-]+)?` +
 	`\b(?:prod(?:uction)?|live)\b`)

@@ -71,7 +71,7 @@ func decodeBoard(o jsonfile.Object) board {
 }
 
 func (b *board) decodeRole(key, name string, o jsonfile.Object) role {
-	r := role{name: name, status: line(textOf(o, "status"), 40), mark: string(jsonfile.SumOf(o.Value().Raw()))}
+	r := role{name: name, status: line(folder.FirstText(o, "status"), 40), mark: string(jsonfile.SumOf(o.Value().Raw()))}
 	if r.status == "" {
 		b.issues.Schema(key+".status", key+".status is missing")
 	}
@@ -79,7 +79,7 @@ func (b *board) decodeRole(key, name string, o jsonfile.Object) role {
 	if r.stated = at; ok == jsonfile.Wrong {
 		b.issues.Schema(key+".lastActivity", key+".lastActivity is not a time")
 	}
-	if task := textOf(o, "currentTask"); plainID(task) {
+	if task := folder.FirstText(o, "currentTask"); plainID(task) {
 		r.task = task
 	} else if task != "" {
 		b.issues.Schema(key+".currentTask", key+".currentTask is not a task id")

@@ -84,7 +84,7 @@ func (v *view) overLimit() (list []protocol.Finding) {
 		since := folder.Later(v.silences[r.name].since, v.Past(v.orchestrator.by))
 		if v.atWork(r) && limit > 0 && !v.Wait(since.Add(limit)) {
 			list = append(list, finding(about(protocol.KindAgent, r.name), "over_limit", "lastActivity", protocol.High,
-				"%s has been silent at its work since %s; its limit is %s", r.name, jsonfile.FormatTime(since), minutes(limit)))
+				"%s has been silent at its work since %s; its limit is %s", r.name, jsonfile.FormatTime(since), folder.Minutes(limit)))
 		}
 	}
 	return list
@@ -210,7 +210,7 @@ func (v *view) unread() (list []protocol.Finding) {
 		}
 		if n > 0 && !v.Wait(v.Past(m.stamp.ModTime()).Add(readWithin)) {
 			list = append(list, finding(about(protocol.KindProject, m.file), "unread", "lastRead", protocol.Medium,
-				"%s in %s for over %s, and lastRead does not show that it was read", lie(n, "message"), m.file, minutes(readWithin)))
+				"%s in %s for over %s, and lastRead does not show that it was read", lie(n, "message"), m.file, folder.Minutes(readWithin)))
 		}
 	}
 	return list
@@ -222,12 +222,4 @@ func lie(n int, what string) string {
 		return "1 " + what + " lies"
 	}
 	return fmt.Sprintf("%d %ss lie", n, what)
-}
-
-// minutes formats a limit for display.
-func minutes(d time.Duration) string {
-	if d%time.Minute == 0 {
-		return fmt.Sprintf("%d min", d/time.Minute)
-	}
-	return d.String()
 }

@@ -72,9 +72,9 @@ func decodeMessage(index int, v jsonfile.Value) message {
 		l.issues.Schema(v.Path(), "the message is not an object")
 		return l
 	}
-	l.kind = line(textOf(o, "type"), 60)
-	l.from = line(textOf(o, "from", "agent", "sender"), 60)
-	if id := textOf(o, "taskId"); plainID(id) {
+	l.kind = line(folder.FirstText(o, "type"), 60)
+	l.from = line(folder.FirstText(o, "from", "agent", "sender"), 60)
+	if id := folder.FirstText(o, "taskId"); plainID(id) {
 		l.task = id
 	}
 	l.stated = o.FirstStated("timestamp")
@@ -92,8 +92,8 @@ func decodeMessage(index int, v jsonfile.Value) message {
 
 func decodeBuild(o jsonfile.Object) *build {
 	r, _ := o.Object("buildResult")
-	return &build{status: line(textOf(r, "status"), 40), command: line(textOf(r, "command"), 200), output: line(textOf(r, "output"), 300),
-		summary: line(textOf(o, "summary"), 300), errors: boundedInt(r, "errors", 1<<20)}
+	return &build{status: line(folder.FirstText(r, "status"), 40), command: line(folder.FirstText(r, "command"), 200), output: line(folder.FirstText(r, "output"), 300),
+		summary: line(folder.FirstText(o, "summary"), 300), errors: boundedInt(r, "errors", 1<<20)}
 }
 
 // finding judges a report's build (protocol 003, Build Failures and Missing Instructions). A failed build whose task was
@@ -161,7 +161,7 @@ var messageFields = map[string][]folder.Field{
 // check records what a message lacks. It names fields like messages[0].architecture.
 func (l *message) check(o jsonfile.Object) {
 	at := o.Value().Path()
-	if id := textOf(o, "taskId"); id != "" && l.task == "" {
+	if id := folder.FirstText(o, "taskId"); id != "" && l.task == "" {
 		l.issues.Schema(at+".taskId", "taskId is no plain name")
 	}
 	fields, known := messageFields[l.kind]
@@ -197,7 +197,7 @@ func (l *message) checkReport(at string, o jsonfile.Object) {
 		fields = fields[2:]
 	}
 	l.issues.Check(r, at, fields)
-	if word == buildFailed && textOf(r, "output") == "" {
+	if word == buildFailed && folder.FirstText(r, "output") == "" {
 		l.issues.Schema(at+".output", "the build failed, and its output is missing")
 	}
 }
@@ -210,16 +210,6 @@ func plainID(id string) bool {
 // line turns a foreign text into one line for display, without repeated spaces.
 func line(s string, n int) string {
 	return folder.Line(strings.Join(strings.Fields(folder.Line(s, 4*n)), " "), n)
-}
-
-// textOf returns the first of the fields that contains text.
-func textOf(o jsonfile.Object, keys ...string) string {
-	for _, key := range keys {
-		if s, ok := o.String(key); ok.OK() && strings.TrimSpace(s) != "" {
-			return s
-		}
-	}
-	return ""
 }
 
 // boundedInt returns a number between 0 and most.

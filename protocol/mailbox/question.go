@@ -1,8 +1,6 @@
 package mailbox
 
 import (
-	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -30,32 +28,23 @@ var questionKinds = map[string]protocol.Severity{
 }
 
 func decodeQuestion(kind string, o jsonfile.Object) *question {
-	c := &question{severity: questionKinds[kind], sum: sumOf(o.Value())}
+	c := &question{severity: questionKinds[kind], sum: folder.ContentSum(o.Value())}
 	c.blocking, _ = o.Bool("blocking")
 	c.blocking = c.blocking || kind == "blocker"
-	c.text = line(textOf(o, "question", "text", "message", "summary", "title", "reason", "content", "description"), 300)
+	c.text = line(folder.FirstText(o, "question", "text", "message", "summary", "title", "reason", "content", "description"), 300)
 	if c.text == "" {
 		c.text = strings.ReplaceAll(kind, "_", " ") + " without words"
 	}
-	c.detail = line(textOf(o, "details", "detail", "context"), 1000)
-	if word := textOf(o, "platform"); slices.Contains(platforms, word) {
+	c.detail = line(folder.FirstText(o, "details", "detail", "context"), 1000)
+	if word := folder.FirstText(o, "platform"); slices.Contains(platforms, word) {
 		c.platform = word
 	}
 	options, _ := o.Strings("options")
 	c.options = options[:min(len(options), 20)]
-	if s := protocol.Severity(strings.ToLower(textOf(o, "severity"))); s.Rank() >= protocol.Low.Rank() {
+	if s := protocol.Severity(strings.ToLower(folder.FirstText(o, "severity"))); s.Rank() >= protocol.Low.Rank() {
 		c.severity = s
 	}
 	return c
-}
-
-// sumOf returns a value's checksum, independent of white space.
-func sumOf(v jsonfile.Value) jsonfile.Sum {
-	var b bytes.Buffer
-	if err := json.Compact(&b, v.Raw()); err != nil {
-		return jsonfile.SumOf(v.Raw())
-	}
-	return jsonfile.SumOf(b.Bytes())
 }
 
 // questions lists the messages that ask for a decision and have no answer yet. A question is over when its message is
@@ -143,8 +132,8 @@ type reply struct{ question, key string }
 const keyLength = 32
 
 func decodeReply(o jsonfile.Object) (r reply) {
-	if key := textOf(o, "answerKey"); len(key) == keyLength {
-		r.key, r.question = key, line(textOf(o, "inReplyTo"), 200)
+	if key := folder.FirstText(o, "answerKey"); len(key) == keyLength {
+		r.key, r.question = key, line(folder.FirstText(o, "inReplyTo"), 200)
 	}
 	return r
 }

@@ -107,9 +107,9 @@ func decodeRecord(o jsonfile.Object) record {
 	r.id, _ = o.String("id")
 	status, _ := o.String("status")
 	r.status = line(status, 40)
-	r.kind = line(textOf(o, "type"), 60)
-	r.title = line(textOf(o, "title", "description"), 200)
-	r.reason = line(textOf(o, "rejectionReason"), 500)
+	r.kind = line(folder.FirstText(o, "type"), 60)
+	r.title = line(folder.FirstText(o, "title", "description"), 200)
+	r.reason = line(folder.FirstText(o, "rejectionReason"), 500)
 	r.createdAt, r.updatedAt = o.FirstStated("createdAt"), o.FirstStated("updatedAt", "completedAt")
 	r.rejections = boundedInt(o, "rejectionCount", 1000)
 	return r

@@ -194,7 +194,7 @@ func (w *writer) decide(ctx context.Context, c protocol.Change, a answer, to byt
 // changed. Otherwise it had no effect and is run.
 func (w *writer) resume(ctx context.Context, c protocol.Change, a, old answer) error {
 	id := c.Subject.ID
-	busy, err := w.resumes.busy(ctx, id)
+	busy, err := w.resumes.busy(id)
 	switch {
 	case err != nil:
 		return err

@@ -29,7 +29,7 @@ type result struct {
 }
 
 // gateWord matches any value that an agent may define for itself (protocol 002, Gate Result Values).
-var gateWord = lazily(`^[A-Z]{3,10}$`)
+var gateWord = folder.Pattern(`^[A-Z]{3,10}$`)
 
 const maxErrors = 5
 
@@ -66,12 +66,7 @@ func errorText(v jsonfile.Value) string {
 		return folder.Line(text, 300)
 	}
 	o, _ := v.Object()
-	for _, key := range []string{"message", "error", "reason"} {
-		if text, ok := o.String(key); ok.OK() && text != "" {
-			return folder.Line(text, 300)
-		}
-	}
-	return ""
+	return folder.Line(folder.FirstText(o, "message", "error", "reason"), 300)
 }
 
 // checkpoint is a structured checkpoint (protocol 002, Structured Checkpoints).

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -41,11 +39,11 @@ type item struct {
 }
 
 // itemLine matches what Chief Wiggum's own parser accepts as a task, but with any marker.
-var itemLine = lazily(`^- \[([^\]])\] \*\*\[([A-Za-z]{2,10}-[0-9]{1,4})\]\*\*(.*)$`)
+var itemLine = folder.Pattern(`^- \[([^\]])\] \*\*\[([A-Za-z]{2,10}-[0-9]{1,4})\]\*\*(.*)$`)
 
 var itemHead = []byte("- [")
 
-var taskID = lazily(`[A-Za-z]{2,10}-[0-9]{1,4}`)
+var taskID = folder.Pattern(`[A-Za-z]{2,10}-[0-9]{1,4}`)
 
 // isTaskID reports whether s is a task id in the kanban's form, which is also part of worker folders' names.
 func isTaskID(s string) bool { return taskID().FindString(s) == s && s != "" }
@@ -103,7 +101,7 @@ func parseKanban(text []byte) []item {
 }
 
 // fieldLine is "  - Key: value" or "  Key: value", indented by exactly two spaces.
-var fieldLine = lazily(`^  (?:- )?([A-Za-z][A-Za-z ]*):\s*(.*)$`)
+var fieldLine = folder.Pattern(`^  (?:- )?([A-Za-z][A-Za-z ]*):\s*(.*)$`)
 
 func readFields(it *item, block []byte) {
 	for line := range bytes.Lines(block) {
@@ -207,9 +205,4 @@ func kanbanFindings(items []item) []protocol.Finding {
 
 func task(id string) protocol.Subject {
 	return protocol.Subject{Kind: protocol.KindTask, ID: id}
-}
-
-// lazily compiles a pattern on first use, because a short command of steward needs none.
-func lazily(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

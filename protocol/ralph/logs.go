@@ -83,20 +83,12 @@ type event struct {
 // decodeEvent reads a line in either of the two formats; an invalid line yields an event without a worker.
 func decodeEvent(line []byte) event {
 	o := parseLine(line)
-	first := func(keys ...string) string {
-		for _, k := range keys {
-			if s, ok := o.String(k); ok.OK() {
-				return s
-			}
-		}
-		return ""
-	}
-	e := event{worker: first("worker_id"), name: folder.Line(first("event", "event_type"), 80)}
+	e := event{worker: folder.FirstText(o, "worker_id"), name: folder.Line(folder.FirstText(o, "event", "event_type"), 80)}
 	if _, _, _, err := workerName(e.worker); err != nil || len(e.worker) > 200 {
 		return event{}
 	}
 	e.at = o.FirstStated("ts", "timestamp")
-	e.text = folder.Line(strings.TrimPrefix(strings.TrimSuffix(first("error_type")+": "+first("message"), ": "), ": "), 300)
+	e.text = folder.Line(strings.Trim(folder.FirstText(o, "error_type")+": "+folder.FirstText(o, "message"), ": "), 300)
 	return e
 }
 
@@ -140,8 +132,8 @@ func readViolations(f *folder.Folder, r *jsonfile.Reading[[]violation]) {
 }
 
 var (
-	workerWord = lazily(`worker-[A-Za-z]{2,10}-[0-9]{1,4}-[A-Za-z0-9-]{1,60}`)
-	timeWord   = lazily(`[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[0-9.,:+Z-]*`)
+	workerWord = folder.Pattern(`worker-[A-Za-z]{2,10}-[0-9]{1,4}-[A-Za-z0-9-]{1,60}`)
+	timeWord   = folder.Pattern(`[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}[0-9.,:+Z-]*`)
 )
 
 // decodeViolations reads the log's newest entries, oldest first. The document defines no format. The program writes blocks

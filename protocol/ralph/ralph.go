@@ -124,7 +124,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	s.Locks = p.locks()
 	s.Faults = append(s.Faults, p.faults()...)
 	s.Locate(Base)
-	s.Findings = append(s.Findings, p.write.resumes.findings(ctx)...)
+	s.Findings = append(s.Findings, p.write.resumes.findings()...)
 	s.Again = p.Patience.Again()
 	return s
 }

@@ -26,15 +26,14 @@ const (
 	moment   = 2 * time.Second // a command may fail within this time; after it, the command counts as started
 	maxLog   = 1 << 20         // bytes of a resume command's output; of a longer one, the end is kept
 	keptLog  = 64 << 10
-	probing  = 5 * time.Millisecond // wait for the lock on steward's own log, which is either free or held for hours
 	maxArgs  = 64
 	taskWord = "{task}"
 	workWord = "{worker}"
 )
 
 var (
-	braced     = lazily(`\{[A-Za-z_]*\}`)
-	safeWorker = lazily(`^worker-[A-Za-z]{2,10}-[0-9]{1,4}-[A-Za-z0-9_-]{1,100}$`)
+	braced     = folder.Pattern(`\{[A-Za-z_]*\}`)
+	safeWorker = folder.Pattern(`^worker-[A-Za-z]{2,10}-[0-9]{1,4}-[A-Za-z0-9_-]{1,100}$`)
 )
 
 // CheckResume returns what is wrong with a resume command. An empty command is valid.
@@ -167,36 +166,17 @@ func (r *resumer) freshLog(id string) (*os.File, error) {
 
 // busy reports whether the task's resume command, or a process that it started, still runs. The log is steward's
 // own, so trying its lock disturbs no other program.
-func (r *resumer) busy(ctx context.Context, id string) (bool, error) {
-	if r.opts.Flock == nil {
-		return false, ErrNoFlock
-	}
-	st, err := r.Root.Stat(resumeLog(id))
-	switch {
-	case folder.Missing(err):
-		return false, nil
-	case err != nil:
-		return false, err
-	case !st.Mode.IsRegular():
-		return false, fmt.Errorf("%s: %w", resumeLog(id), jsonfile.ErrHostile)
-	}
-	try, cancel := context.WithTimeout(ctx, probing)
-	defer cancel()
-	log, err := r.Root.OpenLock(resumeLog(id))
+func (r *resumer) busy(id string) (bool, error) {
+	log, err := jsonfile.OpenAppend(r.Root, resumeLog(id))
 	if err != nil {
-		return false, err
+		return false, folder.IgnoreMissing(err)
 	}
-	release, err := r.opts.Flock(try, log)
-	switch {
-	case err == nil:
-		release()
-		return false, nil
-	case ctx.Err() != nil:
-		return false, ctx.Err()
-	case try.Err() != nil:
+	defer log.Close()
+	err = lockLog(log)
+	if errors.Is(err, protocol.ErrConflict) {
 		return true, nil
 	}
-	return false, fmt.Errorf("ask whether a resume command runs: %w", err)
+	return false, err
 }
 
 // lastWords returns the last line of the command's output, for an error message.
@@ -221,7 +201,7 @@ func inherited(environ []string) []string {
 
 // findings reports the resume commands that failed, or that ended while their task is still marked as failed. It also keeps
 // their logs short.
-func (r *resumer) findings(ctx context.Context) (list []protocol.Finding) {
+func (r *resumer) findings() (list []protocol.Finding) {
 	r.listing.Read(r.Folder, answersDir)
 	for _, name := range r.listing.Names {
 		id, isAnswer := strings.CutSuffix(name, ".json")
@@ -230,7 +210,7 @@ func (r *resumer) findings(ctx context.Context) (list []protocol.Finding) {
 		}
 		r.shorten(id)
 		if e := r.board.byID[id]; e != nil && e.marker == failed {
-			if text := r.ineffective(ctx, e); text != "" {
+			if text := r.ineffective(e); text != "" {
 				list = append(list, protocol.Finding{Subject: task(id), Code: "resume", Severity: protocol.High, Text: text, Settle: "Taken care of"})
 			}
 		}
@@ -239,7 +219,7 @@ func (r *resumer) findings(ctx context.Context) (list []protocol.Finding) {
 }
 
 // ineffective says why the newest resume command of a failed task did not help; "" while it still may.
-func (r *resumer) ineffective(ctx context.Context, e *entry) string {
+func (r *resumer) ineffective(e *entry) string {
 	known := r.answers[e.id]
 	if known == nil {
 		known = &jsonfile.Reading[answers]{}
@@ -262,7 +242,7 @@ func (r *resumer) ineffective(ctx context.Context, e *entry) string {
 	case a.State != stateStarted || r.Wait(since.Add(r.opts.grace())):
 		return ""
 	}
-	if busy, err := r.busy(ctx, e.id); busy || err != nil {
+	if busy, err := r.busy(e.id); busy || err != nil {
 		return ""
 	}
 	return "the resume command has ended, and the task is still marked [*]; what it said: " + log

@@ -39,7 +39,7 @@ func (p patient) Apply(ctx context.Context, c protocol.Change, now time.Time) er
 		if p.Root == nil {
 			break
 		}
-		busy, _ = p.write.resumes.busy(ctx, c.Subject.ID)
+		busy, _ = p.write.resumes.busy(c.Subject.ID)
 	}
 	for _, id := range c.Processes {
 		for err == nil && proc.Check(proc.Identity(id)) != proc.Gone {

@@ -223,8 +223,8 @@ func (s *step) when() time.Time {
 
 // Checkpoints and summaries lie where the document shows them, or one level deeper, with one folder per run.
 var (
-	checkpointName = lazily(`^checkpoint-([0-9]{1,9})\.json$`)
-	summaryName    = lazily(`^[A-Za-z0-9._-]*?([0-9]{1,9})-summary\.txt$`)
+	checkpointName = folder.Pattern(`^checkpoint-([0-9]{1,9})\.json$`)
+	summaryName    = folder.Pattern(`^[A-Za-z0-9._-]*?([0-9]{1,9})-summary\.txt$`)
 )
 
 // maxRuns limits how many folders of runs are read.
