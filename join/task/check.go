@@ -5,33 +5,26 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
 )
 
 // MaxRequest bounds a request: agents read it whole, repeatedly.
 const MaxRequest = 256 << 10
 
-// problems lists everything that is wrong with a request as "field: problem", one problem per field.
+// problems lists everything that is wrong with a document.
 type problems []string
 
-func (p *problems) add(field, format string, args ...any) {
-	text := field + ": " + fmt.Sprintf(format, args...)
-	if !slices.Contains(*p, text) && !p.has(field) {
+func (p *problems) add(format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); !slices.Contains(*p, text) {
 		*p = append(*p, text)
 	}
-}
-
-// has reports whether the field already has a problem.
-func (p *problems) has(field string) bool {
-	return slices.ContainsFunc(*p, func(s string) bool { return strings.HasPrefix(s, field+": ") })
 }
 
 func (p *problems) merge(err error) {
@@ -41,7 +34,7 @@ func (p *problems) merge(err error) {
 	case errors.As(err, &invalid):
 		*p = append(*p, invalid.Problems...)
 	default:
-		*p = append(*p, err.Error())
+		p.add("%v", err)
 	}
 }
 
@@ -53,179 +46,65 @@ func (p problems) err() error {
 	return &agentstatus.InvalidError{Problems: p}
 }
 
-// Check validates a request against the document and the needs of its type, before anything is written. Errors:
-// *agentstatus.InvalidError with every problem.
+// Check validates a request before anything is written. Errors: *agentstatus.InvalidError with every problem.
 func Check(r agentstatus.Request) error {
-	doc, err := json.Marshal(r)
-	if err != nil {
-		return &agentstatus.InvalidError{Problems: []string{"payload: " + jsonProblem(err)}}
-	}
 	var p problems
-	p.size(len(doc))
-	p.header(r)
-	p.payload(r)
-	p.characters(doc)
-	if len(p) == 0 {
-		_, err = agentstatus.CheckRequest(doc)
+	if doc := p.document(r, "request"); len(p) == 0 {
+		_, err := agentstatus.CheckRequest(doc)
 		p.merge(err)
+	}
+	if !(r.Timeout > 0) {
+		p.add("timeout_seconds is %v; use more than 0", r.Timeout)
+	}
+	if slices.Contains(r.Coordination.After, r.TaskID) {
+		p.add("coordination.after names the task itself")
+	}
+	for _, path := range slices.Concat(r.Payload.Modify, r.Payload.Read, r.Payload.Artifacts) {
+		if strings.ContainsFunc(path, unicode.IsControl) {
+			p.add("payload names the path %q, which holds a control character", short(path))
+		}
+	}
+	for _, key := range []string{"script_path", "query", "service_name", "environment"} {
+		if s, ok := r.Payload.Parameters[key].(string); ok {
+			p.filled("payload.parameters."+key, s)
+		}
 	}
 	return p.err()
 }
 
-func (p *problems) size(n int) {
-	if n > MaxRequest {
-		p.add("request", "is %d KiB; at most %d KiB: put large things into files and name them", n>>10, MaxRequest>>10)
+// filled refuses a blank text.
+func (p *problems) filled(field, text string) {
+	if strings.TrimSpace(text) == "" {
+		p.add("%s is empty", field)
 	}
 }
 
-func (p *problems) header(r agentstatus.Request) {
-	if !slices.Contains(Types(), r.Type) {
-		p.add("request_type", "is %q; use one of %s", r.Type, strings.Join(Types(), ", "))
+// document encodes a document, and checks its size and its characters. NUL and other control characters are refused,
+// because no reader can use them; line breaks and tabs are allowed.
+func (p *problems) document(v any, name string) []byte {
+	doc, err := json.Marshal(v)
+	if err != nil {
+		p.add("%s: %s", name, jsonProblem(err))
+		return nil
 	}
-	if !slices.Contains([]string{"critical", "high", "medium", "low"}, r.Priority) {
-		p.add("priority", "is %q; use critical, high, medium or low", r.Priority)
-	}
-	p.seconds("timeout_seconds", r.Timeout)
-	if t := r.Throttle; t != nil && !(*t >= 0 && *t <= 1) {
-		p.add("throttle_capacity", "is %v; use a share from 0 to 1", *t)
-	}
-	if every := r.Coordination.Every; !(every >= 1 && every <= MaxTimeout.Seconds()) {
-		p.add("coordination.update_interval_seconds", "is %v; use 1 to %v", every, MaxTimeout.Seconds())
-	}
-	for field, name := range map[string]string{"source_agent": r.Source, "target_agent": r.Target} {
-		if name == "" || name != strings.TrimSpace(name) || strings.ContainsAny(name, `/\`) || strings.HasPrefix(name, ".") {
-			p.add(field, "is %q; use an agent's name, such as codex-cursor", name)
-		}
-	}
-	if slices.Contains(r.Coordination.After, r.TaskID) {
-		p.add("coordination.after", "names the task itself")
-	}
-}
-
-// payload checks what each type needs (protocol 000, Task Types & Payloads).
-func (p *problems) payload(r agentstatus.Request) {
-	for field, names := range map[string][]string{"payload.files_to_modify": r.Payload.Modify,
-		"payload.files_to_read": r.Payload.Read, "payload.expected_artifacts": r.Payload.Artifacts} {
-		p.paths(field, names)
-	}
-	for _, own := range slices.Concat(ownFields[r.Type], []ownField{{"dry_run", "true or false", false, as(anyBool)}}) {
-		field := "payload.parameters." + own.key
-		value, there := r.Payload.Parameters[own.key]
-		raw, err := json.Marshal(value)
-		switch {
-		case !there && own.required:
-			p.add(field, "is missing; use %s", own.want)
-		case there && (err != nil || string(raw) == "null" || !own.check(p, field, raw)):
-			p.add(field, "must be %s", own.want)
-		}
-	}
-}
-
-// ownField is a field of payload.parameters that belongs to one type of request. check is false for a value of another
-// type than is wanted; it adds every other problem itself.
-type ownField struct {
-	key, want string
-	required  bool
-	check     func(p *problems, field string, raw []byte) bool
-}
-
-const wantPath, wantPaths = "an absolute path", "a list of absolute paths"
-
-var ownFields = map[string][]ownField{
-	Execute: {
-		{"script_path", wantPath, true, as((*problems).path)},
-		{"args", "a list of texts", false, as(anyTexts)},
-		{"working_directory", wantPath, false, as((*problems).path)},
-		{"capture_output", "true or false", false, as(anyBool)},
-		{"timeout_seconds", "a number of seconds", false, as((*problems).seconds)},
-	},
-	Research: {
-		{"query", "text", true, as((*problems).text)},
-		{"search_paths", wantPaths, false, as((*problems).paths)},
-		{"depth", "text", false, as((*problems).text)},
-		{"output_format", "text", false, as((*problems).text)},
-	},
-	Validate: {
-		{"validation_type", "one of " + validations, true, as((*problems).validation)},
-		{"target_files", wantPaths, false, as((*problems).paths)},
-		{"strict_mode", "true or false", false, as(anyBool)},
-	},
-	Deploy: {
-		{"service_name", "text", true, as((*problems).text)},
-		{"environment", "text", true, as((*problems).text)},
-		{"gcp_project", "text", false, as((*problems).text)},
-		{"region", "text", false, as((*problems).text)},
-	},
-}
-
-// as decodes a field as type T for its check.
-func as[T any](check func(p *problems, field string, v T)) func(*problems, string, []byte) bool {
-	return func(p *problems, field string, raw []byte) bool {
-		var v T
-		if json.Unmarshal(raw, &v) != nil {
-			return false
-		}
-		check(p, field, v)
-		return true
-	}
-}
-
-func anyBool(*problems, string, bool)      {}
-func anyTexts(*problems, string, []string) {}
-
-func (p *problems) text(field, v string) {
-	if strings.TrimSpace(v) == "" {
-		p.add(field, "is empty")
-	}
-}
-
-const validations = "preflight, lint, test, security"
-
-func (p *problems) validation(field, v string) {
-	if !slices.Contains(strings.Split(validations, ", "), v) {
-		p.add(field, "is %q; use one of %s", short(v), validations)
-	}
-}
-
-func (p *problems) seconds(field string, v float64) {
-	if !(v > 0 && v <= MaxTimeout.Seconds()) {
-		p.add(field, "is %s; use more than 0 and at most %v", plain(v), MaxTimeout.Seconds())
-	}
-}
-
-// plain formats a number without an exponent.
-func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-
-func (p *problems) paths(field string, list []string) {
-	for i, name := range list {
-		p.path(fmt.Sprintf("%s[%d]", field, i), name)
-	}
-}
-
-func (p *problems) path(field, name string) {
-	switch {
-	case name == "":
-		p.add(field, "is empty; use a path")
-	case !filepath.IsAbs(name):
-		p.add(field, "is %q; use an absolute path", short(name))
-	case strings.ContainsFunc(name, unicode.IsControl):
-		p.add(field, "holds a control character")
-	}
-}
-
-// characters refuses NUL and other control characters anywhere in the document, because no reader can use them. Line
-// breaks and tabs are allowed.
-func (p *problems) characters(doc []byte) {
+	p.size(name, len(doc))
 	d := json.NewDecoder(bytes.NewReader(doc))
 	for {
 		t, err := d.Token()
 		if err != nil {
-			return
+			return doc
 		}
-		s, ok := t.(string)
-		if ok && strings.ContainsFunc(s, isForbidden) {
-			p.add("request", "holds the control character %U in %q", rune(s[strings.IndexFunc(s, isForbidden)]), short(s))
+		s, _ := t.(string)
+		if i := strings.IndexFunc(s, isForbidden); i >= 0 {
+			bad, _ := utf8.DecodeRuneInString(s[i:])
+			p.add("%s holds the control character %U in %q", name, bad, short(s))
 		}
+	}
+}
+
+func (p *problems) size(name string, n int) {
+	if n > MaxRequest {
+		p.add("%s is %d KiB; at most %d KiB: put large things into files and name them", name, n>>10, MaxRequest>>10)
 	}
 }
 
@@ -234,23 +113,18 @@ func isForbidden(r rune) bool {
 }
 
 // short truncates untrusted text for quoting in a message.
-func short(s string) string {
-	if r := []rune(s); len(r) > 80 {
-		return string(r[:80]) + "…"
-	}
-	return s
-}
+func short(s string) string { return terminal.Fit(s, 80) }
 
 // Document reads a whole request document from any source, and fills in its id, time and source where they are missing.
 // A field that is not in the protocol would be lost, so it is refused. Errors: *agentstatus.InvalidError.
 func Document(raw []byte, source string, now time.Time) (agentstatus.Request, error) {
 	var p problems
-	if p.size(len(raw)); len(p) > 0 {
+	if p.size("request", len(raw)); len(p) > 0 {
 		return agentstatus.Request{}, p.err()
 	}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &keys); err != nil || keys == nil {
-		p.add("request", "is no JSON object: %s", jsonProblem(err))
+		p.add("request is no JSON object: %s", jsonProblem(err))
 		return agentstatus.Request{}, p.err()
 	}
 	completed(keys, source, now)
@@ -264,7 +138,7 @@ func Document(raw []byte, source string, now time.Time) (agentstatus.Request, er
 	strict.DisallowUnknownFields()
 	var shape agentstatus.Request
 	if err := strict.Decode(&shape); err != nil && len(p) == 0 {
-		p.add("request", "%s; what is the task's own belongs into payload.parameters", strings.TrimPrefix(err.Error(), "json: "))
+		p.add("request: %s; what is the task's own belongs into payload.parameters", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if len(p) == 0 {
 		for _, l := range []*[]string{&r.Context.Related, &r.Payload.Modify, &r.Payload.Read, &r.Payload.Artifacts} {

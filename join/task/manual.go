@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,7 +69,19 @@ func (e Ending) Result(now time.Time) (agentstatus.Result, error) {
 	}
 	r.Body.Success = r.Status == "completed"
 	r.Errors, r.Next = append([]agentstatus.TaskError{}, r.Errors...), append([]agentstatus.NextAction{}, r.Next...)
-	p.result(r)
+	if doc := p.document(r, "result"); len(p) == 0 {
+		p.merge(agentstatus.CheckResult(doc))
+	}
+	if r.Status == "deferred" {
+		p.add("status is deferred; a task that is done or has failed is not put off")
+	}
+	for i, e := range r.Errors {
+		p.filled(fmt.Sprintf("errors[%d].code", i), e.Code)
+		p.filled(fmt.Sprintf("errors[%d].message", i), e.Message)
+	}
+	for i, n := range r.Next {
+		p.filled(fmt.Sprintf("next_actions[%d].action", i), n.Action)
+	}
 	return r, p.err()
 }
 
@@ -97,7 +108,7 @@ func (e Ending) read(p *problems) agentstatus.Result {
 	d := json.NewDecoder(bytes.NewReader(e.Document))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&r); err != nil {
-		p.add("result", "%s", strings.TrimPrefix(jsonProblem(err), "json: "))
+		p.add("result: %s", strings.TrimPrefix(jsonProblem(err), "json: "))
 		return r
 	}
 	var raw struct {
@@ -109,53 +120,6 @@ func (e Ending) read(p *problems) agentstatus.Result {
 		r.Body.Metrics, _ = Parameters(raw.Result.Metrics)
 	}
 	return r
-}
-
-// result checks a result against the document (protocol 000, Task Result Schema).
-func (p *problems) result(r agentstatus.Result) {
-	if !slices.Contains([]string{"completed", "failed", "partial", "timeout", "blocked"}, r.Status) {
-		p.add("status", "is %q; use completed, failed, partial, timeout or blocked", short(r.Status))
-	}
-	if !(r.Capacity >= 0 && r.Capacity <= 1) {
-		p.add("capacity_used", "is %v; use a share from 0 to 1", r.Capacity)
-	}
-	if !(r.Seconds >= 0) {
-		p.add("execution_time_seconds", "is %v; use a number of seconds", r.Seconds)
-	}
-	for i, e := range r.Errors {
-		field := fmt.Sprintf("errors[%d]", i)
-		if strings.TrimSpace(e.Code) == "" {
-			p.add(field+".code", "is missing; use one such as EXECUTION_FAILED")
-		}
-		if strings.TrimSpace(e.Message) == "" {
-			p.add(field+".message", "is missing")
-		}
-		if !slices.Contains([]string{"fatal", "error", "warning"}, e.Severity) {
-			p.add(field+".severity", "is %q; use fatal, error or warning", short(e.Severity))
-		}
-		if e.Line < 0 {
-			p.add(field+".line", "is %d; lines count from 1", e.Line)
-		}
-	}
-	for i, n := range r.Next {
-		field := fmt.Sprintf("next_actions[%d]", i)
-		if strings.TrimSpace(n.Action) == "" {
-			p.add(field+".action", "is empty")
-		}
-		if !slices.Contains([]string{"critical", "high", "medium", "low"}, n.Priority) {
-			p.add(field+".priority", "is %q; use critical, high, medium or low", short(n.Priority))
-		}
-	}
-	for field, names := range map[string][]string{"result.artifacts_created": r.Body.Artifacts, "result.files_modified": r.Body.Modified} {
-		p.paths(field, names)
-	}
-	doc, err := json.Marshal(r)
-	if err != nil {
-		p.add("result", "%s", jsonProblem(err))
-		return
-	}
-	p.size(len(doc))
-	p.characters(doc)
 }
 
 // ParseSteps reads DONE/TOTAL.

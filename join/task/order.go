@@ -142,7 +142,7 @@ func (o Order) readPayload(p *problems) agentstatus.RequestPayload {
 	base := agentstatus.RequestPayload{TaskType: o.Type, Parameters: map[string]any{}}
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(o.Payload, &keys); err != nil || keys == nil {
-		p.add("payload", "is no JSON object: %s", jsonProblem(err))
+		p.add("payload is no JSON object: %s", jsonProblem(err))
 		return base
 	}
 	if _, whole := keys["parameters"]; !whole {
@@ -159,10 +159,10 @@ func (o Order) readPayload(p *problems) agentstatus.RequestPayload {
 		} else if into := known[key]; into != nil {
 			err = json.Unmarshal(value, into)
 		} else {
-			p.add("payload."+key, "is no field of the protocol; what is the task's own belongs into payload.parameters")
+			p.add("payload.%s is no field of the protocol; what is the task's own belongs into payload.parameters", key)
 		}
 		if err != nil {
-			p.add("payload."+key, "%s", jsonProblem(err))
+			p.add("payload.%s %s", key, jsonProblem(err))
 		}
 	}
 	base.Modify, base.Read, base.Artifacts = o.paths(base.Modify), o.paths(base.Read), o.paths(base.Artifacts)

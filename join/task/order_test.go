@@ -91,29 +91,29 @@ func TestProblemsAreToldAllAtOnce(t *testing.T) {
 		want   []string
 	}{
 		"fine":             {func(o *task.Order) { o.Throttle = &half }, task.Execute, nil},
-		"no script":        {func(o *task.Order) { o.Command = nil }, task.Execute, []string{"script_path: is missing"}},
-		"no question":      {func(o *task.Order) { o.Query = "" }, task.Research, []string{"query: is missing"}},
-		"blank question":   {func(o *task.Order) { o.Query = "  " }, task.Research, []string{"query: is empty"}},
-		"unknown check":    {func(o *task.Order) { o.Check = "vibes" }, task.Validate, []string{`validation_type: is "vibes"`}},
-		"no service":       {func(o *task.Order) { o.Service, o.Environment = "", "" }, task.Deploy, []string{"environment: is missing", "service_name: is missing"}},
-		"too long":         {func(o *task.Order) { o.Timeout = time.Hour + time.Second }, task.Execute, []string{"payload.parameters.timeout_seconds: is 3601", "timeout_seconds: is 3601"}},
-		"no time":          {func(o *task.Order) { o.Timeout = 0 }, task.Research, []string{"timeout_seconds: is 0"}},
-		"throttle":         {func(o *task.Order) { o.Throttle = &two }, task.Research, []string{"throttle_capacity: is 2"}},
-		"priority":         {func(o *task.Order) { o.Priority = "asap" }, task.Research, []string{`priority: is "asap"`}},
-		"agent":            {func(o *task.Order) { o.To = "../x" }, task.Research, []string{`target_agent: is "../x"`}},
+		"no script":        {func(o *task.Order) { o.Command = nil }, task.Execute, []string{"script_path is missing"}},
+		"no question":      {func(o *task.Order) { o.Query = "" }, task.Research, []string{"query is missing"}},
+		"blank question":   {func(o *task.Order) { o.Query = "  " }, task.Research, []string{"query is empty"}},
+		"unknown check":    {func(o *task.Order) { o.Check = "vibes" }, task.Validate, []string{`validation_type is "vibes"`}},
+		"no service":       {func(o *task.Order) { o.Service, o.Environment = "", "" }, task.Deploy, []string{"environment is missing", "service_name is missing"}},
+		"too long":         {func(o *task.Order) { o.Timeout = time.Hour + time.Second }, task.Execute, []string{"payload.parameters.timeout_seconds is 3601", "timeout_seconds is 3601"}},
+		"no time":          {func(o *task.Order) { o.Timeout = 0 }, task.Research, []string{"timeout_seconds is 0"}},
+		"throttle":         {func(o *task.Order) { o.Throttle = &two }, task.Research, []string{"throttle_capacity is 2"}},
+		"priority":         {func(o *task.Order) { o.Priority = "asap" }, task.Research, []string{`priority is "asap"`}},
+		"agent":            {func(o *task.Order) { o.To = "../x" }, task.Research, []string{`target_agent cannot be used as a file name`}},
 		"id":               {func(o *task.Order) { o.ID = "seven" }, task.Research, []string{`task_id is "seven"`}},
 		"session":          {func(o *task.Order) { o.Session = "now" }, task.Research, []string{`session_id is "now"`}},
 		"control":          {func(o *task.Order) { o.Directive = "a\x1b[2J" }, task.Research, []string{"U+001B"}},
 		"NUL in argument":  {func(o *task.Order) { o.Command = []string{"a", "b\x00c"} }, task.Execute, []string{"U+0000"}},
-		"newline in path":  {func(o *task.Order) { o.Modify = []string{"a\nb"} }, task.Research, []string{"files_to_modify[0]: holds a control"}},
+		"newline in path":  {func(o *task.Order) { o.Modify = []string{"a\nb"} }, task.Research, []string{"holds a control character"}},
 		"newline in words": {func(o *task.Order) { o.Directive = "a\n\tb" }, task.Research, nil},
-		"large":            {func(o *task.Order) { o.Directive = strings.Repeat("x", task.MaxRequest) }, task.Research, []string{"request: is 256 KiB"}},
-		"not text":         {func(o *task.Order) { o.Parameters = map[string]any{"query": json.RawMessage("7")} }, task.Research, []string{"query: must be text"}},
-		"dry run":          {func(o *task.Order) { o.Parameters = map[string]any{"dry_run": "yes"} }, task.Deploy, []string{"dry_run: must be true or false"}},
-		"after itself":     {func(o *task.Order) { o.ID = id1; o.After = []string{id1} }, task.Research, []string{"after: names the task itself"}},
-		"payload no JSON":  {func(o *task.Order) { o.Payload = []byte("{") }, task.Research, []string{"payload: is no JSON object"}},
-		"payload stranger": {func(o *task.Order) { o.Payload = []byte(`{"parameters":{},"x":1}`) }, task.Research, []string{"payload.x: is no field"}},
-		"payload type":     {func(o *task.Order) { o.Payload = []byte(`{"parameters":{},"files_to_read":"x"}`) }, task.Research, []string{"payload.files_to_read: must be of another type"}},
+		"large":            {func(o *task.Order) { o.Directive = strings.Repeat("x", task.MaxRequest) }, task.Research, []string{"request is 256 KiB"}},
+		"not text":         {func(o *task.Order) { o.Parameters = map[string]any{"query": json.RawMessage("7")} }, task.Research, []string{"query must be a string"}},
+		"dry run":          {func(o *task.Order) { o.Parameters = map[string]any{"dry_run": "yes"} }, task.Deploy, []string{"dry_run must be true or false"}},
+		"after itself":     {func(o *task.Order) { o.ID = id1; o.After = []string{id1} }, task.Research, []string{"after names the task itself"}},
+		"payload no JSON":  {func(o *task.Order) { o.Payload = []byte("{") }, task.Research, []string{"payload is no JSON object"}},
+		"payload stranger": {func(o *task.Order) { o.Payload = []byte(`{"parameters":{},"x":1}`) }, task.Research, []string{"payload.x is no field"}},
+		"payload type":     {func(o *task.Order) { o.Payload = []byte(`{"parameters":{},"files_to_read":"x"}`) }, task.Research, []string{"payload.files_to_read must be of another type"}},
 	} {
 		o := order(c.kind)
 		c.change(&o)
@@ -203,11 +203,11 @@ func TestRequestDocument(t *testing.T) {
 		text string
 		want []string
 	}{
-		"no JSON":     {"{", []string{"request: is no JSON object"}},
-		"list":        {"[]", []string{"request: is no JSON object"}},
-		"null":        {"null", []string{"request: is no JSON object"}},
+		"no JSON":     {"{", []string{"request is no JSON object"}},
+		"list":        {"[]", []string{"request is no JSON object"}},
+		"null":        {"null", []string{"request is no JSON object"}},
 		"stranger":    {strings.Replace(good, `"priority"`, `"colour":"red","priority"`, 1), []string{`unknown field "colour"`}},
-		"large":       {`{"a":"` + strings.Repeat("x", task.MaxRequest) + `"}`, []string{"request: is 256 KiB"}},
+		"large":       {`{"a":"` + strings.Repeat("x", task.MaxRequest) + `"}`, []string{"request is 256 KiB"}},
 		"two at once": {strings.NewReplacer(`"low"`, `"asap"`, `"How?"`, "7").Replace(good), []string{"parameters.query must be", `priority is "asap"`}},
 	} {
 		_, err := task.Document([]byte(c.text), "a", noon)

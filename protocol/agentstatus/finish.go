@@ -52,10 +52,24 @@ func checkProgress(t TaskProgress, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	if problems := texts(decodeProgress(o).issues); len(problems) > 0 {
-		return &InvalidError{problems}
+	return invalid(texts(decodeProgress(o).issues))
+}
+
+// CheckResult reads a result document as other clients will read it. The error is an *InvalidError that lists every
+// violation of the schema (protocol 000, Task Result Schema).
+func CheckResult(doc []byte) error {
+	o, err := jsonfile.Parse(doc)
+	if err != nil {
+		return invalid([]string{err.Error()})
 	}
-	return nil
+	return invalid(texts(decodeResult(o).issues))
+}
+
+func invalid(problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &InvalidError{problems}
 }
 
 // limit is the task's own timeout (protocol 000: 300 s by default, 3600 s at most).
