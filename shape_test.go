@@ -31,7 +31,6 @@ var largerTypes = map[string]int{
 
 var largerStructs = map[string]int{
 	"capacity/measure.Gauge": 21,
-	"heartbeat.Memory":       37,
 }
 
 var commonTypes = []string{"answer", "board", "decision", "event", "folder", "job", "member", "message", "notice", "request", "result", "scanner", "source", "state", "view", "writer"}

@@ -1,6 +1,7 @@
 package heartbeat
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -56,25 +57,19 @@ const beatLeast = 100 * time.Millisecond
 // Pace is the interval at which a heartbeat writer must beat, well before its agent would be late.
 func (l Limits) Pace() time.Duration { return min(beatEvery, max(l.Late*2/3, beatLeast)) }
 
-// For returns the limits for one agent: its own, else its protocol's, else the general ones. If only Dead is given,
-// Late is half of Dead. Late is always below Dead.
+// For returns the limits for one agent that has no limit of its own at this scan. See Of.
 func (c Config) For(protocolName, agent string) Limits {
-	l := Limits{Late: c.Late, Dead: c.Dead, Hung: c.Hung, HungAction: c.HungAction}
-	l = c.Agents[agent].over(c.Protocols[protocolName].over(l))
-	if l.Late >= l.Dead {
-		l.Late = l.Dead / 2
-	}
-	return l
+	return c.Of(protocolName, &protocol.Agent{Name: agent})
 }
 
-// Of returns the limits for one agent at this scan. The limit that the protocol's rules set for the agent's current
-// activity (Agent.Limit) overrides the protocol's configured limits; the agent's own configured limits override both.
+// Of returns the limits for one agent at this scan: its own configured ones, else those that the protocol's rules set for
+// its current activity (Agent.Limit), else its protocol's, else the general ones. If only Dead is given, Late is half of
+// Dead. Late is always below Dead.
 func (c Config) Of(protocolName string, a *protocol.Agent) Limits {
-	if a.Limit <= 0 {
-		return c.For(protocolName, a.Name)
+	l := c.Protocols[protocolName].over(Limits{Late: c.Late, Dead: c.Dead, Hung: c.Hung, HungAction: c.HungAction})
+	if a.Limit > 0 {
+		l.Late, l.Dead = a.Limit/2, a.Limit
 	}
-	l := c.For(protocolName, "")
-	l.Late, l.Dead = a.Limit/2, a.Limit
 	l = c.Agents[a.Name].over(l)
 	if l.Late >= l.Dead {
 		l.Late = l.Dead / 2
@@ -119,12 +114,14 @@ func (l Limits) doubted(score int, state protocol.AgentState) Limits {
 	return l
 }
 
+type duration struct {
+	key   string
+	value time.Duration
+}
+
 // Validate reports the first impossible value, by its key.
 func (c Config) Validate() error {
-	for _, v := range []struct {
-		key   string
-		value time.Duration
-	}{{"late", c.Late}, {"dead", c.Dead}, {"start_grace", c.StartGrace}, {"resume_grace", c.ResumeGrace}, {"hung", c.Hung}} {
+	for _, v := range []duration{{"late", c.Late}, {"dead", c.Dead}, {"start_grace", c.StartGrace}, {"resume_grace", c.ResumeGrace}, {"hung", c.Hung}} {
 		if v.value <= 0 {
 			return fmt.Errorf("heartbeat.%s: %v must be more than zero", v.key, v.value)
 		}
@@ -153,23 +150,15 @@ func (c Config) Validate() error {
 }
 
 func (l Limits) validate(key string, inherited time.Duration) error {
-	if l.Late < 0 {
-		return fmt.Errorf("%s.late: %v must be more than zero", key, l.Late)
-	}
-	if l.Dead < 0 {
-		return fmt.Errorf("%s.dead: %v must be more than zero", key, l.Dead)
-	}
-	if l.Hung < 0 {
-		return fmt.Errorf("%s.hung: %v must be more than zero", key, l.Hung)
+	for _, v := range []duration{{"late", l.Late}, {"dead", l.Dead}, {"hung", l.Hung}} {
+		if v.value < 0 {
+			return fmt.Errorf("%s.%s: %v must be more than zero", key, v.key, v.value)
+		}
 	}
 	if a := l.HungAction; a != "" && a != HungAlert && a != HungEnd {
 		return fmt.Errorf("%s.hung_action: %q is not %s or %s", key, a, HungAlert, HungEnd)
 	}
-	dead := l.Dead
-	if dead == 0 {
-		dead = inherited
-	}
-	if l.Late >= dead {
+	if dead := cmp.Or(l.Dead, inherited); l.Late >= dead {
 		return fmt.Errorf("%s.late: %v must be below dead, %v", key, l.Late, dead)
 	}
 	for _, s := range l.Sources {

@@ -154,13 +154,13 @@ func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
 	case e.hung(d):
 		return protocol.AgentHung, groundStill
 	case m.Mark == "" && !e.announced():
-		return e.beatless(d)
+		return e.unbeaten(d, groundNever)
 	case unheard && !m.Old && silent < e.grace:
 		return protocol.AgentStarting, groundAwaited
 	case e.active(d) && (unheard || m.Old || silent > e.limits.Late):
 		return protocol.AgentAlive, groundActive
 	case unheard && !(m.Seen && e.task > 0):
-		return e.expected(d)
+		return e.unbeaten(d, groundAbsent)
 	case silent > e.limits.Dead:
 		return e.overdue(d)
 	case m.Old && e.sign(d) == groundSilent:
@@ -197,33 +197,22 @@ func (e *evidence) beforeUs() bool {
 	return !m.Seen && !heard.IsZero() && e.now.Sub(heard) > longGone && e.a.Presence == protocol.PresenceUnproved
 }
 
-// expected judges an agent that announced itself and has not beaten since. It can become overdue only after its first
-// beat.
-func (e *evidence) expected(d time.Duration) (protocol.AgentState, string) {
-	switch e.sign(d) {
-	case groundProcess:
-		return protocol.AgentAlive, groundProcess
-	case groundFiles:
-		return protocol.AgentLate, groundFiles
-	}
-	return protocol.AgentUnknown, groundAbsent
-}
-
 // announced reports whether the agent itself ever came up. An entry "unknown" that a boot script writes for another
 // agent does not count.
 func (e *evidence) announced() bool {
 	return e.a.Recorded != "unknown" && (e.a.Recorded != "" || !e.a.Registered.IsZero())
 }
 
-// beatless judges an agent that keeps no heartbeat and never announced itself, and so cannot miss a beat.
-func (e *evidence) beatless(d time.Duration) (protocol.AgentState, string) {
+// unbeaten judges an agent that has not beaten since it announced itself, or that keeps no heartbeat and never announced
+// itself. It can become overdue only after its first beat.
+func (e *evidence) unbeaten(d time.Duration, otherwise string) (protocol.AgentState, string) {
 	switch e.sign(d) {
 	case groundProcess:
 		return protocol.AgentAlive, groundProcess
 	case groundFiles:
 		return protocol.AgentLate, groundFiles
 	}
-	return protocol.AgentUnknown, groundNever
+	return protocol.AgentUnknown, otherwise
 }
 
 // overdue judges silence beyond the limit.

@@ -52,7 +52,7 @@ func TestOutlived(t *testing.T) {
 	ours := protocol.Identity{PID: 42, Start: 1, Boot: "boot", UID: 1000}
 	f := Facts{Agent: beating(1)}
 	f.Agent.PID = ours.PID
-	m := Memory{First: epoch, Looked: epoch, Mark: "0", Proven: ours, Process: ProcessGone, State: protocol.AgentDead}
+	m := Memory{First: epoch, Looked: epoch, Heard: Heard{Mark: "0"}, Owner: Owner{Proven: ours, Process: ProcessGone}, Judged: Judged{State: protocol.AgentDead}}
 	v, m := Judge(f, m, Clock{Now: epoch.Add(time.Second), LookEvery: lookEvery}, document().For("", ""), document())
 	if id := Watch(f.Agent, m); v.State != protocol.AgentAlive || id != (protocol.Identity{}) {
 		t.Errorf("got %s, and asks about %+v", v.State, id)
@@ -142,9 +142,9 @@ func TestHostileTimes(t *testing.T) {
 // TestTags: every field of Memory and of the configuration has a key in snake case.
 func TestTags(t *testing.T) {
 	for tag, typ := range map[string]reflect.Type{"json": reflect.TypeFor[Memory](), "toml": reflect.TypeFor[Config]()} {
-		for i := range typ.NumField() {
-			if typ.Field(i).Tag.Get(tag) == "" {
-				t.Errorf("%s.%s has no %s key", typ, typ.Field(i).Name, tag)
+		for _, field := range reflect.VisibleFields(typ) {
+			if !field.Anonymous && field.Tag.Get(tag) == "" {
+				t.Errorf("%s.%s has no %s key", typ, field.Name, tag)
 			}
 		}
 	}

@@ -13,7 +13,16 @@ type Memory struct {
 	// First is when steward first saw the agent; Looked is when the agent was last judged.
 	First  time.Time `json:"first,omitzero"`
 	Looked time.Time `json:"looked,omitzero"`
+	Heard
+	Moved
+	Owner
+	Judged
+	Named
+	Uptime
+}
 
+// Heard is what the heartbeat file and the registration have said.
+type Heard struct {
 	// Mark and Touched are those of the heartbeat file as last seen; Last is the newest time that the file has vouched
 	// for.
 	Mark    string    `json:"mark,omitempty"`
@@ -36,17 +45,22 @@ type Memory struct {
 	// Off is how far ahead of steward's clock the last beat's stated time was when the beat changed in sight; 0 if the
 	// clocks agree or it cannot be known.
 	Off time.Duration `json:"off,omitempty"`
+}
 
+// Moved is what else has moved.
+type Moved struct {
 	// Signs is a fingerprint of the other signs of life. Signed: it changed in sight, SignSilent ago.
 	Signs      string        `json:"signs,omitempty"`
 	Signed     bool          `json:"signed,omitempty"`
 	SignSilent time.Duration `json:"sign_silent,omitempty"`
-
 	// Still is the awake time without any movement of the agent: no beat of its own, no change of a file, no activity
 	// of its processes. It grows only while that activity is known. Pace is the recorded activity.
 	Still time.Duration `json:"still,omitempty"`
 	Pace  Pace          `json:"pace,omitzero"`
+}
 
+// Owner is which process is the agent's.
+type Owner struct {
 	// Candidate is the process behind a claimed pid; Through counts the beats that it lived through in sight.
 	Candidate protocol.Identity `json:"candidate,omitzero"`
 	Through   int               `json:"through,omitempty"`
@@ -57,20 +71,28 @@ type Memory struct {
 	// is gone: a process that has this number now is a different one.
 	Void  protocol.Identity `json:"void,omitzero"`
 	Spent int               `json:"spent,omitempty"`
+}
 
-	// State, Since and Cause are the last verdict; Ground is the kind of evidence behind it.
+// Judged is the last verdict; Ground is the kind of evidence behind it.
+type Judged struct {
 	State  protocol.AgentState `json:"state,omitempty"`
 	Since  time.Time           `json:"since,omitzero"`
 	Cause  protocol.Cause      `json:"cause,omitzero"`
 	Ground string              `json:"ground,omitempty"`
+}
 
+// Named are the tasks that the agent names.
+type Named struct {
 	// Names: the agent was seen naming tasks, or takes them by claims, so no task is presumed to be in progress with
 	// it. Tasks are the tasks that it named last. Dropped are tasks that it named once and omitted at a later beat (the
 	// newest 64); they are kept so that a crash between the beat and its processing loses nothing.
 	Names   bool     `json:"names,omitempty"`
 	Tasks   []string `json:"tasks,omitempty"`
 	Dropped []string `json:"dropped,omitempty"`
+}
 
+// Uptime is how regularly the agent beats.
+type Uptime struct {
 	// Beats counts the agent's consecutive beats in sight, without a beat by steward, a registration or a pause in
 	// between. LastGap and LongestGap are the silences between two of them.
 	Beats      int           `json:"beats,omitempty"`
@@ -139,15 +161,10 @@ func (m *Memory) name(ids []string, beat bool) {
 
 // without returns the ids that are not in others.
 func without(ids, others []string) []string {
-	var out []string
-	for _, id := range ids {
-		if !slices.Contains(others, id) {
-			out = append(out, id)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return slices.Contains(others, id) })
 }
 
+// concat returns nil for nothing, as a Memory read back from disk has it.
 func concat(a, b []string) []string {
 	if len(a)+len(b) == 0 {
 		return nil
@@ -157,12 +174,6 @@ func concat(a, b []string) []string {
 
 // Same reports whether two Memories are equal.
 func (m *Memory) Same(o *Memory) bool {
-	return m.Looked == o.Looked && m.Mark == o.Mark && m.Silent == o.Silent && m.Observed == o.Observed && m.Covered == o.Covered &&
-		m.First == o.First && m.Touched == o.Touched && m.Last == o.Last && m.Extended == o.Extended && m.Old == o.Old && m.Stale == o.Stale &&
-		m.Registered == o.Registered && m.Boots == o.Boots && m.Seen == o.Seen && m.Off == o.Off && m.Signs == o.Signs && m.Signed == o.Signed && m.SignSilent == o.SignSilent &&
-		m.Still == o.Still && m.Pace == o.Pace && m.Candidate == o.Candidate && m.Through == o.Through && m.Proven == o.Proven &&
-		m.Process == o.Process && m.Void == o.Void && m.Spent == o.Spent && m.State == o.State && m.Since == o.Since &&
-		m.Cause == o.Cause && m.Ground == o.Ground && m.Names == o.Names &&
-		slices.Equal(m.Tasks, o.Tasks) && slices.Equal(m.Dropped, o.Dropped) &&
-		m.Beats == o.Beats && m.LastGap == o.LastGap && m.LongestGap == o.LongestGap
+	return m.First == o.First && m.Looked == o.Looked && m.Heard == o.Heard && m.Moved == o.Moved && m.Owner == o.Owner &&
+		m.Judged == o.Judged && m.Uptime == o.Uptime && m.Names == o.Names && slices.Equal(m.Tasks, o.Tasks) && slices.Equal(m.Dropped, o.Dropped)
 }

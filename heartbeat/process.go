@@ -68,8 +68,7 @@ func (m *Memory) identify(f *Facts, beat bool) {
 }
 
 func (m *Memory) trust(id protocol.Identity) {
-	m.Proven, m.Process = id, ProcessUnknown
-	m.Candidate, m.Through = protocol.Identity{}, 0
+	m.Owner = Owner{Proven: id, Void: m.Void, Spent: m.Spent}
 	m.Still, m.Pace = 0, Pace{}
 	m.Ground = "" // rebuild the Cause: it names the old process
 }

@@ -174,7 +174,7 @@ func scene() *supervisor.State {
 				held:    {State: protocol.TaskDeferred, Why: "memory is at 91 %", NotBefore: noon.Add(time.Minute)},
 			}),
 			Memory: decide.Memory{LastLook: noon,
-				Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {Beats: 9, LastGap: 30 * time.Second, Observed: time.Hour, Covered: time.Hour}}),
+				Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {Uptime: heartbeat.Uptime{Beats: 9, LastGap: 30 * time.Second, Observed: time.Hour, Covered: time.Hour}}}),
 				Tasks:  decide.BookOf(map[protocol.Subject]decide.TaskMemory{running: {TaskFlight: decide.TaskFlight{Running: noon.Add(-time.Minute), Visible: 20 * time.Second}}}),
 				Gate: capacity.Memory{At: noon, Held: map[protocol.Subject]capacity.Held{held: {Since: noon.Add(-time.Minute), Limit: 0.8,
 					Shut: []capacity.Shut{{Dimension: capacity.DimMemory, Since: noon.Add(-time.Minute)}}}}}},

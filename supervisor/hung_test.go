@@ -233,7 +233,7 @@ func TestSilenceOutOfSight(t *testing.T) {
 			codex := protocol.Subject{Project: "removed", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}
 			m := decide.Memory{LastLook: now.Add(-time.Second), Silence: decide.Silence{Agents: []protocol.Subject{codex}, Told: now.Add(-25 * time.Hour)}}
 			if !tc.looked.IsZero() {
-				m.Agents = decide.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {State: protocol.AgentDead, Looked: tc.looked}})
+				m.Agents = decide.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {Looked: tc.looked, Judged: heartbeat.Judged{State: protocol.AgentDead}}})
 			}
 			plan := decide.Decide(decide.View{Now: now}, m, newStage(t).cfg)
 			if len(plan.Alerts) != tc.alerts || len(plan.Memory.Silence.Agents) != tc.alerts {

@@ -40,8 +40,8 @@ func measuredPicture() *State {
 			Agents: decide.BookOf(map[protocol.Subject]heartbeat.Verdict{agent: {State: protocol.AgentDead},
 				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {State: protocol.AgentDead}}),
 			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskVerdict{lost: {State: protocol.TaskFailed}, odd: {State: protocol.TaskDeferred, Reason: protocol.ReasonCapacity}}),
-			Memory: decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Observed: 40 * time.Second, Covered: 10 * time.Second},
-				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {Observed: 10 * time.Second, Covered: 10 * time.Second}})},
+			Memory: decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Uptime: heartbeat.Uptime{Observed: 40 * time.Second, Covered: 10 * time.Second}},
+				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {Uptime: heartbeat.Uptime{Observed: 10 * time.Second, Covered: 10 * time.Second}}})},
 		},
 		Projects: []ProjectStatus{{Name: "shop"}, {Name: "site", Problem: &protocol.Fault{Problem: "the folder does not answer"}}},
 	}
@@ -146,8 +146,8 @@ func exercise(m *Metrics) {
 	m.change(protocol.Change{Verb: protocol.VerbRetry, Reason: protocol.ReasonRule}, errors.New("disk full"))
 	m.Delivered("desktop", "shown")
 	m.Delivered("pager", "a word that the channel made up")
-	m.observe(decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 1}})},
-		decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Beats: 2, LastGap: 25 * time.Second}}),
+	m.observe(decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Uptime: heartbeat.Uptime{Beats: 1}}})},
+		decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Uptime: heartbeat.Uptime{Beats: 2, LastGap: 25 * time.Second}}}),
 			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskMemory{task: {TaskHistory: decide.TaskHistory{Counted: "completed", Latency: 12 * time.Second}}})})
 }
 
@@ -178,10 +178,10 @@ func TestObserveCountsEachThingOnce(t *testing.T) {
 	}
 	both := tasks(list{one: ended("failed", 10*time.Second), two: ended("completed", 20*time.Second)})
 	steps := []decide.Memory{
-		{Agents: agents(heartbeat.Memory{Beats: 1, LastGap: time.Hour}), Tasks: tasks(list{one: {}})}, // the first beat has no gap
-		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: both},
-		{Agents: agents(heartbeat.Memory{Beats: 2, LastGap: 30 * time.Second}), Tasks: both},
-		{Agents: agents(heartbeat.Memory{Beats: 3, LastGap: 31 * time.Second}), Tasks: tasks(list{one: ended("completed", 60*time.Second)})},
+		{Agents: agents(heartbeat.Memory{Uptime: heartbeat.Uptime{Beats: 1, LastGap: time.Hour}}), Tasks: tasks(list{one: {}})}, // the first beat has no gap
+		{Agents: agents(heartbeat.Memory{Uptime: heartbeat.Uptime{Beats: 2, LastGap: 30 * time.Second}}), Tasks: both},
+		{Agents: agents(heartbeat.Memory{Uptime: heartbeat.Uptime{Beats: 2, LastGap: 30 * time.Second}}), Tasks: both},
+		{Agents: agents(heartbeat.Memory{Uptime: heartbeat.Uptime{Beats: 3, LastGap: 31 * time.Second}}), Tasks: tasks(list{one: ended("completed", 60*time.Second)})},
 		{Tasks: tasks(list{two: ended("failed", 0)})}, // it does not say when it was asked for
 	}
 	reg, m := measured(nil)
@@ -204,7 +204,7 @@ func TestObserveCountsEachThingOnce(t *testing.T) {
 func BenchmarkObserve(b *testing.B) {
 	agents, tasks := map[protocol.Subject]heartbeat.Memory{}, map[protocol.Subject]decide.TaskMemory{}
 	for i := range 100 {
-		agents[subjectOf(protocol.KindAgent, string(rune('a'+i)))] = heartbeat.Memory{Beats: 9}
+		agents[subjectOf(protocol.KindAgent, string(rune('a'+i)))] = heartbeat.Memory{Uptime: heartbeat.Uptime{Beats: 9}}
 		tasks[subjectOf(protocol.KindTask, string(rune('a'+i)))] = decide.TaskMemory{TaskHistory: decide.TaskHistory{Counted: "completed"}}
 	}
 	m, old, next := NewMetrics(prometheus.NewRegistry(), ""), decide.Memory{Agents: decide.BookOf(agents), Tasks: decide.BookOf(tasks)}, decide.Memory{Agents: decide.BookOf(agents), Tasks: decide.BookOf(tasks)}

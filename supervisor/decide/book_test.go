@@ -47,7 +47,7 @@ func TestEncodeSaysWhatMarshalSays(t *testing.T) {
 	for name, m := range map[string]Memory{"empty": {},
 		"some": {LastLook: at, Tasks: BookOf(map[protocol.Subject]TaskMemory{oneOf("shop", protocol.KindTask, "t1"): {Run: 1}}),
 			Reaps: BookOf(map[protocol.Subject]Reap{oneOf("shop", protocol.KindAgent, "codex"): {Seen: at}})},
-		"only books": {Agents: BookOf(map[protocol.Subject]heartbeat.Memory{oneOf("shop", protocol.KindAgent, "codex"): {Mark: "m"}})},
+		"only books": {Agents: BookOf(map[protocol.Subject]heartbeat.Memory{oneOf("shop", protocol.KindAgent, "codex"): {Heard: heartbeat.Heard{Mark: "m"}}})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := m.Encode()
