@@ -24,6 +24,7 @@ var directed = map[string]int{
 	"supervisor/decide":    27,
 	"cmd/steward":          0,
 	"cmd/steward/daemon":   0,
+	"cmd/steward/doctor":   0,
 	"status":               0,
 	"protocol/agentstatus": 0,
 	"protocol/handoffs":    0,

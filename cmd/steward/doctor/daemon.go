@@ -3,11 +3,8 @@ package doctor
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/daemon"
@@ -127,32 +124,6 @@ func lastEnd(f daemonFacts) *status.Ending {
 	return end
 }
 
-// leastFree is the space that the journal and the memory need on a busy day.
-const leastFree = 4 << 20
-
-// judgeFolder checks one of steward's own folders against what the daemon will demand of it.
-func judgeFolder(name, path string, f folder, uid int) []Finding {
-	switch {
-	case f.missing && f.write != nil:
-		return []Finding{broken(name, "let yourself write there, or choose another place: STEWARD_STATE_DIR, STEWARD_SOCKET", "%s is not there and cannot be made: %v", path, f.write)}
-	case f.missing:
-		return []Finding{working(name, "%s is not there yet; it is made at the first start", path)}
-	case f.err != nil:
-		return []Finding{broken(name, "see that you may enter it: ls -ld "+terminal.ShellQuote(path), "%s cannot be read: %v", path, f.err)}
-	case !f.isDir:
-		return []Finding{broken(name, "move it away", "%s is not a folder", path)}
-	case f.owner >= 0 && f.owner != uid && f.owner != 0:
-		return []Finding{broken(name, "choose a folder of your own, or run as its owner", "%s belongs to uid %d, and you are %d", path, f.owner, uid)}
-	case f.mode.Perm()&0o022 != 0 && f.mode&os.ModeSticky == 0:
-		return []Finding{broken(name, "chmod 700 "+terminal.ShellQuote(path), "others may write to %s (%s), so steward refuses it", path, f.mode)}
-	case f.write != nil:
-		return []Finding{broken(name, "make it writable for yourself, or free its disk", "%s cannot be written: %v", path, f.write)}
-	case f.free >= 0 && f.free < leastFree:
-		return []Finding{broken(name, "make room on its disk", "%s lies on a disk with %d KiB left; what steward cannot remember it does not do", path, f.free>>10)}
-	}
-	return []Finding{working(name, "%s (%s)", path, f.mode)}
-}
-
 // unreachable returns the summary of the daemon's own incident that no channel works; "" if there is none.
 func unreachable(doc *status.Document) string {
 	if doc == nil {
@@ -166,44 +137,8 @@ func unreachable(doc *status.Document) string {
 	return ""
 }
 
-// folder is what can be found out about a folder without changing it.
-type folder struct {
-	missing bool
-	err     error // why it cannot be examined
-	isDir   bool
-	mode    fs.FileMode
-	owner   int // -1 if the platform has no owners
-	read    error
-	write   error // if it is missing: why it cannot be created
-	free    int64 // bytes left on its disk; -1 if unknown
-}
-
-// folderAt examines a folder. It hangs if the disk hangs.
-func folderAt(path string) folder {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return folder{missing: true, write: mayMake(path)}
-	case err != nil:
-		return folder{err: err}
-	}
-	return folder{isDir: info.IsDir(), mode: info.Mode(), owner: platform.OwnerOf(info), read: mayRead(path), write: mayWrite(path), free: freeAt(path)}
-}
-
-// mayMake reports whether a missing folder could be created: it checks the nearest existing folder above it.
-func mayMake(path string) error {
-	for up := filepath.Dir(path); ; up = filepath.Dir(up) {
-		info, err := os.Stat(up)
-		switch {
-		case err == nil && !info.IsDir():
-			return fmt.Errorf("%s is not a folder", up)
-		case err == nil:
-			if err := mayWrite(up); err != nil {
-				return fmt.Errorf("%s: %w", up, err)
-			}
-			return nil
-		case up == filepath.Dir(up):
-			return err
-		}
-	}
+// isTimeout reports whether a process listens but does not answer.
+func isTimeout(err error) bool {
+	var timeout interface{ Timeout() bool }
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -2,11 +2,9 @@ package doctor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
@@ -48,12 +46,6 @@ func otherThanRoot(names ...string) string {
 	return ""
 }
 
-func sameFile(a, b string) bool {
-	x, err1 := os.Stat(a)
-	y, err2 := os.Stat(b)
-	return err1 == nil && err2 == nil && os.SameFile(x, y)
-}
-
 func judgeProgram(f programFacts) []Finding {
 	all := []Finding{working("version", "steward %s, %s", f.version, f.path)}
 	if f.daemon != "" && f.daemon != f.version {
@@ -83,7 +75,6 @@ type configFacts struct {
 	projects int
 	err      error
 	gone     []config.Problem
-	other    string // a second file that may be mistaken for the one in force
 }
 
 // readSettings reads the configuration and the paths that follow from it.
@@ -93,19 +84,18 @@ func (d *facts) readSettings(ctx context.Context) {
 		paths platform.Paths
 		err   error
 		there bool
-		other string
 	}
 	got, ok := within(ctx, settingsTime, func(context.Context) answer {
 		var a answer
 		a.cfg, a.paths, a.err = d.o.Settings()
-		a.there, a.other = exists(a.paths.Config), otherConfig(a.paths.Config, d.who.Home)
+		a.there = exists(a.paths.Config)
 		return a
 	})
 	if !ok {
 		got = answer{paths: d.o.Paths(), err: fmt.Errorf("no answer within %s: is it a pipe, or does its disk hang?", settingsTime), there: true}
 	}
 	d.cfg, d.paths = got.cfg, got.paths
-	d.config = configFacts{file: got.paths.Config, there: got.there, err: got.err, projects: len(got.cfg.Projects), gone: got.cfg.Gone, other: got.other}
+	d.config = configFacts{file: got.paths.Config, there: got.there, err: got.err, projects: len(got.cfg.Projects), gone: got.cfg.Gone}
 	if got.err != nil {
 		d.cfg = config.Defaults()
 	}
@@ -115,22 +105,6 @@ func (d *facts) readSettings(ctx context.Context) {
 	case os.Getenv("STEWARD_CONFIG") != "":
 		d.config.named = "STEWARD_CONFIG"
 	}
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
-}
-
-// otherConfig returns the machine's file or the user's, whichever exists and is not in force.
-func otherConfig(inForce, home string) string {
-	machine := platform.MachinePaths(home).Config
-	for _, file := range []string{machine, filepath.Join(home, ".config", "steward", "config.toml")} {
-		if home != "" && exists(file) && !sameFile(file, inForce) {
-			return file
-		}
-	}
-	return ""
 }
 
 func (d *facts) configuration(context.Context) []Finding {
@@ -154,9 +128,6 @@ func judgeConfig(f configFacts, running bool) []Finding {
 	for _, p := range f.gone {
 		all = append(all, warning("problem", fmt.Sprintf("remove line %d of %s", p.Line, f.file), "%s", p.Text))
 	}
-	if f.other != "" {
-		all = append(all, warning("other file", "move what you need of it into "+f.file, "%s is there too, and does not count here", f.other))
-	}
 	return all
 }
 
@@ -174,10 +145,4 @@ func refusedConfig(f configFacts, from string, running bool) []Finding {
 		all = append(all, broken("problem", fmt.Sprintf("correct line %d of %s", p.Line, f.file), "line %d: %s", p.Line, p.Text))
 	}
 	return all
-}
-
-// isTimeout reports whether a process listens but does not answer.
-func isTimeout(err error) bool {
-	var timeout interface{ Timeout() bool }
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
 }

@@ -1,19 +1,17 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/livhana/steward/cmd/steward/daemon"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
-	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
@@ -25,7 +23,6 @@ type projectFacts struct {
 	ref       config.ProjectRef
 	folder    folder
 	protocols []string
-	unit      string // the text of the machine's unit, if that unit supervises the project; else ""
 	report    *supervisor.ProjectReport
 	running   bool // a daemon answers
 	twin      bool // the daemon supervises this folder under another name
@@ -63,7 +60,7 @@ func (d *facts) knownProjects() []projectFacts {
 // project checks one project.
 func (d *facts) project(_ context.Context, f projectFacts) []Finding {
 	f.folder = folderAt(f.ref.Path)
-	f.protocols, f.unit = daemon.OpenProject(f.ref, d.cfg, false).Detect(), d.machineUnit()
+	f.protocols = daemon.OpenProject(f.ref, d.cfg, false).Detect()
 	if f.running && f.report == nil {
 		f.twin = slices.ContainsFunc(d.projects, func(o projectFacts) bool { return o.report != nil && platform.SameFolder(o.ref.Path, f.ref.Path) })
 	}
@@ -72,18 +69,14 @@ func (d *facts) project(_ context.Context, f projectFacts) []Finding {
 
 // anyProject warns if there is no project at all.
 func (d *facts) anyProject(context.Context) []Finding {
-	if len(d.projects) > 0 {
+	switch {
+	case len(d.projects) > 0:
 		return nil
+	case d.config.err != nil:
+		return []Finding{warning("projects", "correct the configuration first", "they are not known while the configuration is refused")}
 	}
-	return []Finding{noProjects(d.config.err)}
-}
-
-func noProjects(refused error) Finding {
-	if refused != nil {
-		return warning("projects", "correct the configuration first", "they are not known while the configuration is refused")
-	}
-	return warning("projects", "steward service install --project DIR, or a [[project]] with its path in the configuration",
-		"none is configured; the service would look after nothing, and `steward run` looks after the folder that it is started in")
+	return []Finding{warning("projects", "steward service install --project DIR, or a [[project]] with its path in the configuration",
+		"none is configured; the service would look after nothing, and `steward run` looks after the folder that it is started in")}
 }
 
 // judgeProject says whether steward can work in the project, and what the daemon reports about it.
@@ -102,7 +95,11 @@ func judgeProject(f projectFacts) []Finding {
 	case f.folder.read != nil:
 		return []Finding{broken(name, "let yourself read it: chmod u+rx "+terminal.ShellQuote(path), "%s cannot be read: %v", path, f.folder.read)}
 	}
-	all := append([]Finding{judgeSpoken(f)}, judgeWriting(f)...)
+	all := []Finding{judgeSpoken(f)}
+	if acts := len(f.protocols) == 0 || slices.ContainsFunc(f.protocols, f.ref.Acts); acts && f.folder.write != nil {
+		all = append(all, broken(name, "make it writable for yourself, or have it only observed: [project.mode] in "+f.config,
+			"%s cannot be written: %v", path, f.folder.write))
+	}
 	return append(all, judgeReport(f)...)
 }
 
@@ -115,22 +112,6 @@ func judgeSpoken(f projectFacts) Finding {
 		how = append(how, p+" ("+f.ref.Mode(p)+")")
 	}
 	return working(f.ref.Name, "%s: %s", f.ref.Path, strings.Join(how, ", "))
-}
-
-// acts reports whether steward is to write in the project.
-func (f projectFacts) acts() bool {
-	return len(f.protocols) == 0 || slices.ContainsFunc(f.protocols, f.ref.Acts)
-}
-
-func judgeWriting(f projectFacts) []Finding {
-	switch {
-	case f.folder.write != nil && f.acts():
-		return []Finding{broken(f.ref.Name, "make it writable for yourself, or have it only observed: [project.mode] in "+f.config,
-			"%s cannot be written: %v", f.ref.Path, f.folder.write)}
-	case f.unit != "" && f.acts() && !mayWriteByUnit(f.unit, f.ref.Path):
-		return []Finding{broken(f.ref.Name, "sudo steward service install --system", "the machine's unit does not let steward write in %s (ReadWritePaths)", f.ref.Path)}
-	}
-	return nil
 }
 
 func judgeReport(f projectFacts) []Finding {
@@ -147,20 +128,12 @@ func judgeReport(f projectFacts) []Finding {
 		}
 	}
 	for _, fault := range f.report.Faults[:min(len(f.report.Faults), status.ShownFaults)] {
-		all = append(all, judgeFault(f.ref.Name, fault))
+		all = append(all, warning(f.ref.Name, cmp.Or(fault.Hint, "look at the file; until it can be used, steward leaves it alone"), "%s: %s", fault.Path, fault.Problem))
 	}
 	if rest := len(f.report.Faults) - status.ShownFaults; rest > 0 {
 		all = append(all, warning(f.ref.Name, "steward status -o json", "and %s more", terminal.Plural(rest, "fault")))
 	}
 	return all
-}
-
-func judgeFault(name string, fault protocol.Fault) Finding {
-	do := fault.Hint
-	if do == "" {
-		do = "look at the file; until it can be used, steward leaves it alone"
-	}
-	return warning(name, do, "%s: %s", fault.Path, fault.Problem)
 }
 
 // bootScripts checks the two scripts of protocol 000.
@@ -239,9 +212,4 @@ func withoutComments(text string) string {
 		}
 	}
 	return code.String()
-}
-
-// lazily compiles an expression on first use; otherwise every command would pay for it at its start.
-func lazily(pattern string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

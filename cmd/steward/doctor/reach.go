@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -85,21 +83,15 @@ func hintOf(err error, otherwise string) string {
 	return otherwise
 }
 
-// popupFacts describe the desktop as this command sees it and as the daemon does.
+// popupFacts describe the desktop as this command sees it.
 type popupFacts struct {
-	server  string // "" : started by the first popup
-	muted   bool
-	err     error
-	root    bool
-	linux   bool
-	screen  bool   // DISPLAY or WAYLAND_DISPLAY is set here
-	bus     string // this command's session bus; "" if none is named
-	daemons string // the daemon's session bus; "" if none is named
-	known   bool   // whether daemons is known
+	server string // "" : started by the first popup
+	muted  bool
+	err    error
+	root   bool
+	linux  bool
+	screen bool // DISPLAY or WAYLAND_DISPLAY is set here
 }
-
-// busVariable is the environment variable that names the session bus.
-const busVariable = "DBUS_SESSION_BUS_ADDRESS"
 
 func (d *facts) desktop(ctx context.Context) []Finding {
 	if !slices.Contains(d.cfg.Escalate.Channels, escalate.ChannelDesktop) {
@@ -107,47 +99,23 @@ func (d *facts) desktop(ctx context.Context) []Finding {
 	}
 	popups := desktop.NewPopups()
 	defer popups.Close()
-	f := popupFacts{root: d.uid == 0, linux: runtime.GOOS == "linux", bus: os.Getenv(busVariable)}
+	f := popupFacts{root: d.uid == 0, linux: runtime.GOOS == "linux"}
 	f.screen = os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
 	f.server, f.muted, f.err = popups.Server(ctx)
-	if d.daemon.doc != nil && d.beat.PID != 0 {
-		f.daemons, f.known = variableOf("/proc", d.beat.PID, busVariable)
-	}
 	return judgePopups(f)
-}
-
-// variableOf returns an environment variable that a process was started with.
-func variableOf(proc string, pid int, name string) (value string, known bool) {
-	text, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "environ"))
-	if err != nil {
-		return "", false
-	}
-	for entry := range strings.SplitSeq(string(text), "\x00") {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			return v, true
-		}
-	}
-	return "", true
 }
 
 func judgePopups(f popupFacts) []Finding {
 	const name = "desktop"
-	var all []Finding
 	switch {
 	case f.err != nil:
-		all = append(all, judgeNoPopups(f))
+		return []Finding{judgeNoPopups(f)}
 	case f.muted:
-		all = append(all, warning(name, "turn off do not disturb", "%s takes popups and shows none: do not disturb is on", f.server))
+		return []Finding{warning(name, "turn off do not disturb", "%s takes popups and shows none: do not disturb is on", f.server)}
 	case f.server == "":
-		all = append(all, working(name, "a notification server is started by the first popup"))
-	default:
-		all = append(all, working(name, "%s shows popups", f.server))
+		return []Finding{working(name, "a notification server is started by the first popup")}
 	}
-	if f.known && f.bus != "" && f.daemons != "" && f.daemons != f.bus {
-		all = append(all, warning("daemon's bus", "restart the daemon from this session: steward service restart",
-			"the daemon speaks to another session bus (%s) than this terminal (%s)", f.daemons, f.bus))
-	}
-	return all
+	return []Finding{working(name, "%s shows popups", f.server)}
 }
 
 func judgeNoPopups(f popupFacts) Finding {
