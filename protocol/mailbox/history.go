@@ -1,6 +1,7 @@
 package mailbox
 
 import (
+	"maps"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -11,8 +12,9 @@ import (
 // history is what steward remembers of earlier scans: files show the state of a task, but not how it got there.
 type history struct {
 	tracks   map[string]*track
-	followed jsonfile.Sum // of the last queue that was followed; "" before the first
-	reviews  int          // observed steps awaiting_review → completed
+	followed jsonfile.Sum   // of the last queue that was followed; "" before the first
+	ended    map[string]int // the ended tasks of that queue
+	reviews  int            // observed steps awaiting_review → completed
 	reviewed time.Duration
 }
 
@@ -41,7 +43,7 @@ func (h *history) follow(clock *folder.Clock, r *jsonfile.Reading[queue], attemp
 	if !r.Good || r.Sum == h.followed {
 		return
 	}
-	q, first := &r.Value, h.followed == ""
+	q := &r.Value
 	h.followed = r.Sum
 	open := make(map[string]bool, len(q.tasks))
 	for i := range q.tasks {
@@ -51,7 +53,7 @@ func (h *history) follow(clock *folder.Clock, r *jsonfile.Reading[queue], attemp
 		if t == nil {
 			t = newTrack(clock, r)
 			h.tracks[r.id] = t
-			if _, ended := q.before[r.id]; ended && !first {
+			if _, ended := h.ended[r.id]; ended {
 				t.status, t.rejections = completed, 0 // it came back from completed[]
 			}
 		}
@@ -67,6 +69,7 @@ func (h *history) follow(clock *folder.Clock, r *jsonfile.Reading[queue], attemp
 			delete(h.tracks, id)
 		}
 	}
+	h.ended = q.byID
 }
 
 // newTrack starts the track of a task that is seen for the first time.
@@ -118,11 +121,9 @@ func lastAttempt(attempts *folder.Attempts, id string) *protocol.Attempt {
 
 // prune drops the tracks of ended tasks that are no longer shown.
 func (h *history) prune(shown []*record) {
-	kept := make(map[string]*track, len(shown))
+	kept := make(map[string]bool, len(shown))
 	for _, r := range shown {
-		if t := h.tracks[r.id]; t != nil {
-			kept[r.id] = t
-		}
+		kept[r.id] = true
 	}
-	h.tracks = kept
+	maps.DeleteFunc(h.tracks, func(id string, _ *track) bool { return !kept[id] })
 }

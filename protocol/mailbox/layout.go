@@ -40,12 +40,11 @@ func isBox(name string) bool {
 	return strings.HasPrefix(name, "to-") && strings.HasSuffix(name, ".json") && jsonfile.PlainName(name)
 }
 
-// read brings the layout up to date. A queue that was read again keeps the previous index in before. watched reports
-// whether steward read these files before: then it saw everything new appear.
+// read brings the layout up to date. watched reports whether
+// steward read these files before: then it saw everything new appear.
 func (l *layout) read(f *folder.Folder, watched bool) {
 	was := l.queue.Value
 	if jsonfile.Load(f.Root, &f.Patience, &l.queue, l.queueFile(), maxQueue, decodeQueue) {
-		l.queue.Value.before = was.byID
 		l.queue.Value.place(&was, l.queue.Stamp.ModTime(), watched)
 	}
 	if jsonfile.Load(f.Root, &f.Patience, &l.board, l.boardFile(), maxFile, decodeBoard) {

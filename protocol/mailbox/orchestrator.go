@@ -25,8 +25,8 @@ type orchestrator struct {
 	id       proc.Identity // of the process that was last proved to be the orchestrator
 	by       time.Time     // the orchestrator was running by then; zero if no file says so
 
-	named    claim // the pid file's claim that was last found to be true
-	unlisted bool  // its pid file is gone
+	named    int  // the number in the pid file when it was last proved
+	unlisted bool // its pid file is gone
 
 	ended time.Time // when the process proved to be the orchestrator was found gone; else zero
 
@@ -88,15 +88,10 @@ func fresh(pid *jsonfile.Reading[int], now time.Time) bool {
 }
 
 // claims lists the processes that may be the orchestrator. While the pid file may still be being written, its content
-// proves no process gone, and the previously named process remains a candidate.
+// proves no process gone. A number that was proved before is whole.
 func (o *orchestrator) claims(pid *jsonfile.Reading[int], st status, now time.Time) (list []claim) {
-	isFresh := fresh(pid, now)
 	if pid.Good && pid.Value > 0 {
-		// A number that was proved before is whole.
-		list = append(list, claim{pid.Value, pid.Stamp.ModTime(), pidFile, isFresh && (!pid.Rest || pid.Value != o.id.PID)})
-	}
-	if k := o.named; isFresh && k.pid != 0 && k.pid != pid.Value {
-		list = append(list, k)
+		list = append(list, claim{pid.Value, pid.Stamp.ModTime(), pidFile, fresh(pid, now) && (!pid.Rest || pid.Value != o.id.PID)})
 	}
 	if b := &st.Value; b.pid > 0 {
 		by := b.started
@@ -126,7 +121,7 @@ func (o *orchestrator) judge(f *folder.Folder, pid *jsonfile.Reading[int], st st
 			best = orchestrator{pid: c.pid, verdict: v, evidence: why, id: id, by: c.by, named: best.named}
 		}
 		if v == here && c.file == pidFile {
-			best.named = c
+			best.named = c.pid
 		}
 	}
 	switch {
@@ -138,10 +133,8 @@ func (o *orchestrator) judge(f *folder.Folder, pid *jsonfile.Reading[int], st st
 	if best.verdict != here {
 		best.id = o.id
 	}
-	if best.named.pid == 0 {
-		best.named = o.named
-	}
-	best.unlisted = best.named.pid != 0 && (best.named.pid == best.pid || best.pid == 0) && !pid.There
+	best.named = cmp.Or(best.named, o.named)
+	best.unlisted = best.named != 0 && (best.named == best.pid || best.pid == 0) && !pid.There
 	if best.verdict == gone {
 		best.awaitSignOff(f, o, &st.Value)
 	}

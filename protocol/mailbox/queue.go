@@ -37,7 +37,6 @@ type queue struct {
 	tasks   []record       // tasks that are not completed, in the file's order
 	done    []record       // completed[], and the completed tasks of tasks[]; newest first
 	byID    map[string]int // index in done
-	before  map[string]int // byID of the previous reading
 	strange []string       // ids that are not plain names
 	issues  folder.Issues
 }

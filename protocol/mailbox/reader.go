@@ -25,7 +25,7 @@ type readings struct {
 	history      history
 	silences     map[string]silence // by role
 	begun        bool               // the first scan is over: anything new has appeared since then
-	unusable     map[string]protocol.Fault
+	unusable     map[string]*protocol.Fault
 }
 
 func newReader(dir string, opts Options) *reader {
@@ -90,13 +90,22 @@ func (r *reader) mail() []located {
 	return append(used.mail(true), other.mail(false)...)
 }
 
+// view is one scan as values.
+type view struct {
+	*reader
+	used, other *layout
+	queue       *queue
+	shown       []*record // the tasks of the snapshot
+	status      status
+	mail        []located
+	firstBox    map[string]located // by task: the first mailbox that contains a message about it
+}
+
 // view returns what the tasks, agents, questions and findings are derived from.
 func (r *reader) view() *view {
 	used, other := r.inUse()
-	v := &view{Clock: &r.Clock, opts: r.opts, used: used, other: other, queue: &used.queue.Value, status: r.status(), mail: r.mail(),
-		attempts: r.attempts, orchestrator: &r.orchestrator, history: &r.history, silences: r.silences}
+	v := &view{reader: r, used: used, other: other, queue: &used.queue.Value, status: r.status(), mail: r.mail(), firstBox: map[string]located{}}
 	keep := map[string]bool{}
-	v.firstBox = map[string]located{}
 	for m, l := range allMessages(v.mail) {
 		if l.task != "" && !keep[l.task] {
 			v.firstBox[l.task], keep[l.task] = m, true
@@ -111,37 +120,16 @@ func (r *reader) view() *view {
 	return v
 }
 
-// view is one scan as values.
-type view struct {
-	*folder.Clock
-	opts         Options
-	used, other  *layout
-	queue        *queue
-	shown        []*record // the tasks of the snapshot
-	status       status
-	mail         []located
-	firstBox     map[string]located // by task: the first mailbox that contains a message about it
-	attempts     *folder.Attempts
-	orchestrator *orchestrator
-	history      *history
-	silences     map[string]silence
-}
-
 // unusableIDs reports ids that cannot be used as faults. A fault keeps the time at which it began.
 func (r *reader) unusableIDs(ids []string) (faults []protocol.Fault) {
 	used, _ := r.inUse()
-	now := map[string]protocol.Fault{}
+	now := map[string]*protocol.Fault{}
 	for _, id := range ids {
-		if _, twice := now[id]; twice {
-			continue
+		if now[id] == nil {
+			now[id] = r.Fault(r.unusable[id], used.queueFile(), fmt.Errorf("%q is not an id for a task: it cannot be used as a file name", id))
+			now[id].Hint = "use a plain id for the task"
+			faults = append(faults, *now[id])
 		}
-		f, known := r.unusable[id]
-		if !known {
-			f = protocol.Fault{Path: r.Shown(used.queueFile()), Since: r.Now, Hint: "use a plain id for the task",
-				Problem: fmt.Sprintf("%q is not an id for a task: it cannot be used as a file name", id)}
-		}
-		now[id] = f
-		faults = append(faults, f)
 	}
 	r.unusable = now
 	return faults
