@@ -29,9 +29,7 @@ var largerTypes = map[string]int{
 	"supervisor/decide.taskJudge": 85,
 }
 
-var largerStructs = map[string]int{
-	"capacity/measure.Gauge": 21,
-}
+var largerStructs = map[string]int{}
 
 var commonTypes = []string{"answer", "board", "decision", "event", "folder", "job", "member", "message", "notice", "request", "result", "scanner", "source", "state", "view", "writer"}
 

@@ -3,6 +3,7 @@ package measure
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/shirou/gopsutil/v4/disk"
@@ -15,16 +16,13 @@ const (
 	diskWait  = 100 * time.Millisecond // a local file system answers in microseconds
 )
 
-// diskGauge reads the fullest of the projects' file systems. A call on a network mount whose server is gone blocks for
-// ever, so each folder is queried in its own goroutine, and again only after the last query has returned. This also
+// diskGauge reads the fullest of the projects' file systems. A call on a network mount whose server is gone blocks
+// forever, so each folder is queried in its own goroutine, and again only after the last query has returned. This also
 // holds when the folders change; otherwise each reload of the settings would leak another goroutine.
 type diskGauge struct {
-	used  float64
-	err   error
-	disks map[string]capacity.Disk // those that have answered
-	at    time.Time
-	waits bool // queries are pending
+	at    time.Time // of the last round of queries
 	asked map[string]*diskQuestion
+	disks map[string]capacity.Disk // those that have answered: a folder that hangs does not hide the others
 }
 
 var errNoAnswer = errors.New("read disks: a file system does not answer")
@@ -44,91 +42,63 @@ func (q *diskQuestion) answered() bool {
 	}
 }
 
+// read returns the largest used share. Two projects on one file system return the same share, which does not affect the
+// maximum. A folder that fails (a project that is not mounted) is ignored if another folder answers.
 func (g *diskGauge) read(paths []string, now time.Time) (float64, error) {
-	if age := now.Sub(g.at); !g.at.IsZero() && age >= 0 && age < diskEvery && !g.waits {
-		return g.used, g.err
-	}
-	var late <-chan time.Time
-	if !g.waits {
+	if age := now.Sub(g.at); g.at.IsZero() || age < 0 || age >= diskEvery {
+		g.at = now
 		g.ask(paths)
-		g.waits = true
-		late = time.After(diskWait)
 	}
+	g.disks = make(map[string]capacity.Disk, len(paths))
+	most, hangs := 0.0, false
+	var errs []error
 	for _, path := range paths {
-		q := g.asked[path]
-		if q.answered() {
-			continue
-		}
-		if late == nil {
-			g.disks = g.answers(paths)
-			return 0, errNoAnswer // the sample that started the query has already waited
-		}
-		select {
-		case <-q.done:
-		case <-late:
-			g.disks = g.answers(paths)
-			return 0, errNoAnswer
+		switch q := g.asked[path]; {
+		case !q.answered():
+			hangs = true
+		case q.err != nil:
+			errs = append(errs, q.err)
+		default:
+			g.disks[path], most = q.disk, max(most, q.disk.Used)
 		}
 	}
-	g.used, g.err = g.fullest(paths)
-	g.at, g.waits, g.disks = now, false, g.answers(paths)
-	return g.used, g.err
+	switch {
+	case len(paths) == 0:
+		return 0, errors.New("read disks: no project folders are known")
+	case hangs:
+		return 0, errNoAnswer
+	case len(g.disks) == 0:
+		return 0, errors.Join(errs...)
+	}
+	return most, nil
 }
 
-// ask queries all folders except those with a pending query.
+// ask queries all folders except those with a pending query, and waits for the answers for a moment.
 func (g *diskGauge) ask(paths []string) {
-	for path, q := range g.asked {
-		if q.answered() {
-			delete(g.asked, path)
-		}
-	}
+	maps.DeleteFunc(g.asked, func(_ string, q *diskQuestion) bool { return q.answered() })
 	if g.asked == nil {
 		g.asked = make(map[string]*diskQuestion, len(paths))
 	}
+	late := time.After(diskWait)
+	var asked []*diskQuestion
 	for _, path := range paths {
 		if g.asked[path] != nil {
 			continue
 		}
 		q := &diskQuestion{done: make(chan struct{})}
-		g.asked[path] = q
+		g.asked[path], asked = q, append(asked, q)
 		go func() {
 			defer close(q.done)
 			q.disk, q.err = usedOf(path)
 		}()
 	}
-}
-
-// fullest returns the largest used share. Two projects on one file system return the same share, which does not affect
-// the maximum. A folder that fails (a project that is not mounted) is ignored if another folder answers.
-func (g *diskGauge) fullest(paths []string) (float64, error) {
-	if len(paths) == 0 {
-		return 0, errors.New("read disks: no project folders are known")
-	}
-	most, known := 0.0, false
-	var errs []error
-	for _, path := range paths {
-		if q := g.asked[path]; q.err != nil {
-			errs = append(errs, q.err)
-		} else {
-			most, known = max(most, q.disk.Used), true
+	for _, q := range asked {
+		select {
+		case <-q.done:
+		case <-late:
+			return
 		}
 	}
-	if known {
-		return most, nil
-	}
-	return 0, errors.Join(errs...)
-}
-
-// answers returns the disks of the folders that have answered. A folder that hangs does not hide the disks of the
-// others.
-func (g *diskGauge) answers(paths []string) map[string]capacity.Disk {
-	disks := make(map[string]capacity.Disk, len(paths))
-	for _, path := range paths {
-		if q := g.asked[path]; q != nil && q.answered() && q.err == nil {
-			disks[path] = q.disk
-		}
-	}
-	return disks
 }
 
 func usedOf(path string) (capacity.Disk, error) {

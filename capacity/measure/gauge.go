@@ -32,8 +32,7 @@ type Gauge struct {
 	roots    []capacity.Identity // the agents whose usage is queried
 	followed time.Time           // time of the last such query
 	alarms   chan struct{}
-
-	cpuWaits, memoryWaits waiting
+	stalls   stalls
 }
 
 // New returns a Gauge. paths are the project folders; their file systems count as disk.

@@ -84,7 +84,7 @@ func TestDiskThatDoesNotAnswer(t *testing.T) {
 		mount := t.TempDir()
 		g := New(mount)
 		hangs := &diskQuestion{done: make(chan struct{}), disk: capacity.Disk{Used: 0.25}}
-		g.disk.asked, g.disk.waits = map[string]*diskQuestion{mount: hangs}, true
+		g.disk.asked = map[string]*diskQuestion{mount: hangs}
 		begun := time.Now()
 		for range 3 {
 			if load := g.Sample(noon); load.Disk.Known() || !load.Memory.Known() || g.Problems()["disk"] != errNoAnswer.Error() {
@@ -108,7 +108,7 @@ func TestReloadsWithADiskThatDoesNotAnswer(t *testing.T) {
 		mount, project := t.TempDir(), t.TempDir()
 		g := New(mount)
 		hangs := &diskQuestion{done: make(chan struct{}), disk: capacity.Disk{Used: 0.25}}
-		g.disk.asked, g.disk.waits = map[string]*diskQuestion{mount: hangs}, true
+		g.disk.asked = map[string]*diskQuestion{mount: hangs}
 		for range 5 {
 			g.SetPaths(project, mount)
 			if load := g.Sample(noon); load.Disk.Known() || g.disk.asked[mount] != hangs {

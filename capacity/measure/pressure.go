@@ -48,6 +48,9 @@ func parsePressure(text []byte) (waited, error) {
 	return w, nil
 }
 
+// stalls are the readings for the processor and for memory.
+type stalls struct{ cpu, memory waiting }
+
 // waiting keeps the readings of the last seconds.
 type waiting struct {
 	past [12]waitedAt

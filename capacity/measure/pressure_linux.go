@@ -16,13 +16,13 @@ import (
 
 // addPressure reads the stalls on the processor and on memory. A kernel without these files is judged without them.
 func (g *Gauge) addPressure(load *capacity.Load, m *memory, now time.Time) {
-	if some, _, known := g.waits("pressure/cpu", &g.cpuWaits, now); known {
+	if some, _, known := g.waits("pressure/cpu", &g.stalls.cpu, now); known {
 		load.Stalled = capacity.Used(some)
 	}
 	if g.up() < bootCalm {
 		return
 	}
-	if some, full, known := g.waits("pressure/memory", &g.memoryWaits, now); known {
+	if some, full, known := g.waits("pressure/memory", &g.stalls.memory, now); known {
 		m.need(need(some, full))
 	}
 }

@@ -49,8 +49,7 @@ type reading struct {
 	spent, children      time.Duration
 	rss                  uint64
 	zombie               bool
-	comm                 [16]byte // the name on Linux
-	commLen              int
+	comm                 string // the name on Linux
 }
 
 // scanner is the state of all processes. The current use of a process is known only from two scans.
@@ -62,8 +61,7 @@ type scanner struct {
 	alive   []*row
 	suspect []*row // followed, and nearest their descriptor limit
 	boot    string
-	table   processTable
-	buf     []byte
+	dir     *os.File // the open /proc
 	// clock returns cheaply the processor time that a process has used so far.
 	clock func(pid int) (time.Duration, clockState)
 	gap   float64 // seconds since the previous scan; 0 at the first

@@ -1,13 +1,10 @@
 package measure
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"runtime"
 	"strconv"
 	"time"
 
@@ -28,12 +25,6 @@ const (
 	limitEvery   = time.Minute
 )
 
-// processTable is the open /proc folder. Files in it are opened relative to it.
-type processTable struct {
-	dir  *os.File
-	name []byte
-}
-
 // spentByNow reads the processor time of all threads of a process from its clock: at a tenth of the cost of its stat,
 // without a descriptor, and for processes of all users.
 func spentByNow(pid int) (time.Duration, clockState) {
@@ -50,22 +41,13 @@ func spentByNow(pid int) (time.Duration, clockState) {
 
 // look scans all processes: the clock of each, and the stat of those that are new or have done something.
 func (s *scanner) look(procfs string, now time.Time) error {
-	if s.buf == nil {
-		s.buf = make([]byte, roomy)
-	}
-	if err := s.table.open(procfs); err != nil {
+	pids, err := s.pids(procfs)
+	if err != nil {
 		return err
 	}
 	s.missed = nil
-	newcomers := len(s.alive)
-	if err := s.table.each(s.buf, s.see); err != nil {
-		s.alive = s.alive[:newcomers]
-		for pid, r := range s.rows { // discard an incomplete table
-			if !r.known {
-				delete(s.rows, pid)
-			}
-		}
-		return err
+	for _, pid := range pids {
+		s.see(pid)
 	}
 	s.bury()
 	var up time.Duration
@@ -77,7 +59,7 @@ func (s *scanner) look(procfs string, now time.Time) error {
 		if up == 0 {
 			up = sinceBoot()
 		}
-		s.read(r, up, now)
+		s.read(procfs, r, up, now)
 	}
 	s.bury()
 	return nil
@@ -113,9 +95,9 @@ func (s *scanner) wants(r *row, now time.Time) bool {
 	return r.due || worked >= littleWork || worked > 0 && age >= readLittle || age >= readAll+spread || age < 0
 }
 
-func (s *scanner) read(r *row, up time.Duration, now time.Time) {
+func (s *scanner) read(procfs string, r *row, up time.Duration, now time.Time) {
 	found := reading{pid: r.pid}
-	text, err := s.table.read(r.pid, "/stat", s.buf)
+	text, err := os.ReadFile(processFile(procfs, r.pid, "stat"))
 	if err == nil {
 		err = parseStat(text, uint64(os.Getpagesize()), &found)
 	}
@@ -158,7 +140,7 @@ func (s *scanner) lookCloser(procfs string, r *row, now time.Time) {
 	}
 	if age := now.Sub(r.writtenAt); r.writtenAt.IsZero() || age < 0 || age >= writtenEvery {
 		r.writtenAt = now
-		if text, err := s.table.read(r.pid, "/io", s.buf); err == nil {
+		if text, err := os.ReadFile(processFile(procfs, r.pid, "io")); err == nil {
 			r.written, _ = written(text)
 		}
 	}
@@ -174,7 +156,7 @@ func fileLimit(procfs string, pid int) uint64 {
 	if procfs == realProc && unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit) == nil {
 		return min(limit.Cur, 1<<62)
 	}
-	text, err := os.ReadFile(procfs + "/" + strconv.Itoa(pid) + "/limits") // readable for every user
+	text, err := os.ReadFile(processFile(procfs, pid, "limits")) // readable for every user
 	if err != nil {
 		return 0
 	}
@@ -186,12 +168,12 @@ const realProc = "/proc"
 
 // openFiles counts a process's descriptors; not ok without permission.
 func openFiles(procfs string, pid int) (int, bool) {
-	path := procfs + "/" + strconv.Itoa(pid) + "/fd"
+	path := processFile(procfs, pid, "fd")
 	var st unix.Stat_t
 	if procfs == realProc && unix.Stat(path, &st) == nil && st.Size > 0 { // since Linux 6.2 the size is the number
 		return int(st.Size), true
 	}
-	f, err := open(path, unix.O_RDONLY|unix.O_DIRECTORY)
+	f, err := os.Open(path)
 	if err != nil {
 		return 0, false
 	}
@@ -200,91 +182,42 @@ func openFiles(procfs string, pid int) (int, bool) {
 	return len(names), err == nil
 }
 
-func (r *row) name() string { return string(r.comm[:r.commLen]) }
+func processFile(procfs string, pid int, name string) string {
+	return procfs + "/" + strconv.Itoa(pid) + "/" + name
+}
+
+func (r *row) name() string { return r.comm }
 
 func (s *scanner) same(r *row, id capacity.Identity) bool { return r.start == id.Start }
 
-func (t *processTable) open(procfs string) error {
-	if t.dir != nil {
-		return nil
+// pids lists all processes. The folder stays open: it must be readable when no descriptor is left.
+func (s *scanner) pids(procfs string) (pids []int, err error) {
+	if s.dir == nil {
+		if s.dir, err = openTable(procfs); err != nil {
+			return nil, err
+		}
 	}
-	dir, err := open(procfs, unix.O_RDONLY|unix.O_DIRECTORY)
+	if _, err := s.dir.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	names, err := s.dir.Readdirnames(-1)
+	for _, name := range names {
+		if pid, err := strconv.Atoi(name); err == nil && pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
+}
+
+func openTable(procfs string) (*os.File, error) {
+	dir, err := os.Open(procfs)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// In the table of another pid namespace every number means a different process.
 	if self, err := os.Readlink(procfs + "/self"); procfs == realProc && (err != nil || self != strconv.Itoa(os.Getpid())) {
 		_ = dir.Close()
-		return errors.New("/proc does not belong to this pid namespace")
+		return nil, errors.New("/proc does not belong to this pid namespace")
 	}
-	t.dir = dir
-	return nil
-}
-
-// each calls f with every pid.
-func (t *processTable) each(buf []byte, f func(pid int)) error {
-	fd := int(t.dir.Fd())
-	defer runtime.KeepAlive(t.dir)
-	if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
-		return err
-	}
-	for {
-		n, err := unix.Getdents(fd, buf)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil || n <= 0 {
-			return err
-		}
-		for rest := buf[:n]; len(rest) > 0; {
-			var pid int
-			if pid, rest = entryPID(rest); pid > 0 {
-				f(pid)
-			}
-		}
-	}
-}
-
-// entryPID reads one directory entry (linux_dirent64) from the front of b; it returns 0 if the name is not a number.
-func entryPID(b []byte) (pid int, rest []byte) {
-	const header = 19 // inode 8, offset 8, length 2, type 1; then the NUL-terminated name
-	if len(b) < header {
-		return 0, nil
-	}
-	length := int(binary.NativeEndian.Uint16(b[16:]))
-	if length <= header || length > len(b) {
-		return 0, nil
-	}
-	for _, c := range b[header:length] {
-		if c == 0 {
-			break
-		}
-		if c < '0' || c > '9' || pid > 1<<24 { // the kernel's maximum is 2^22
-			return 0, b[length:]
-		}
-		pid = pid*10 + int(c-'0')
-	}
-	return pid, b[length:]
-}
-
-// read reads a file of a process.
-func (t *processTable) read(pid int, name string, buf []byte) ([]byte, error) {
-	t.name = append(strconv.AppendInt(t.name[:0], int64(pid), 10), name...)
-	fd, err := unix.Openat(int(t.dir.Fd()), string(t.name), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = unix.Close(fd); runtime.KeepAlive(t.dir) }()
-	for {
-		n, err := unix.Read(fd, buf)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return nil, err
-		case n <= 0:
-			return nil, fs.ErrNotExist
-		default:
-			return buf[:n], nil
-		}
-	}
+	return dir, nil
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/livhana/steward/platform/proc"
 )
 
-// processTable is empty: there is nothing to keep open.
-type processTable struct{}
-
 // spentByNow is unknown here: the full reading includes the times of a process.
 func spentByNow(int) (time.Duration, clockState) { return 0, clockUnknown }
 

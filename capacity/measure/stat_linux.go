@@ -14,7 +14,7 @@ func parseStat(text []byte, page uint64, r *reading) error {
 	if begin < 0 || end < begin || len(text) < end+3 {
 		return errors.New("read stat: no name")
 	}
-	r.commLen = copy(r.comm[:], text[begin+1:end])
+	r.comm = string(text[begin+1 : end])
 	state := text[end+2]
 	var n [25]uint64 // indexed by field number in the manual
 	rest := text[end+3:]

@@ -272,7 +272,7 @@ func TestUsageUnreadable(t *testing.T) {
 	if got := f.Usage([]capacity.Identity{a}, noon); len(got) != 1 || len(f.Problems()["consumers"]) > 0 {
 		t.Errorf("%v %v", got, f.Problems())
 	}
-	f.scan.table.dir.Close()
+	f.scan.dir.Close()
 	got := f.Usage([]capacity.Identity{a}, noon.Add(scanEvery))
 	if len(got) != 1 || !got[0].At.Equal(noon) || f.Problems()["consumers"] == "" {
 		t.Errorf("%v %v", got, f.Problems())
