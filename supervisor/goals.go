@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -35,11 +34,13 @@ func (p *State) Goals() []Goal {
 		covered += a.Covered
 		observed += a.Observed
 	}
+	overloaded := float64(t.Overloaded)
+	latency := ratio(t.Latency, time.Duration(ended)*time.Second)
 	return []Goal{
 		goal("task_success_rate", ratio(t.Completed, ended), "> 0.95", func(v float64) bool { return v > 0.95 }),
-		goal("average_task_latency_seconds", mean(t.Latency, ended), "< 30", func(v float64) bool { return v < 30 }),
-		goal("heartbeat_uptime", durations(covered, observed), "> 0.999", func(v float64) bool { return v > 0.999 }),
-		goal("overload_crashes", known(float64(t.Overloaded)), "0", func(v float64) bool { return v == 0 }),
+		goal("average_task_latency_seconds", latency, "< 30", func(v float64) bool { return v < 30 }),
+		goal("heartbeat_uptime", ratio(covered, observed), "> 0.999", func(v float64) bool { return v > 0.999 }),
+		goal("overload_crashes", &overloaded, "0", func(v float64) bool { return v == 0 }),
 		{Name: "copy_paste_events", Target: "0", OK: true, Note: "not measured: files do not show what a person copies by hand"},
 		goal("voice_interruptions_per_task", ratio(t.Spoken, ended), "< 0.05", func(v float64) bool { return v < 0.05 }),
 		goal("task_transparency", ratio(t.Followed, ended), "1", func(v float64) bool { return v == 1 }),
@@ -57,31 +58,11 @@ func goal(name string, value *float64, target string, ok func(float64) bool) Goa
 	return g
 }
 
-func known(v float64) *float64 { return &v }
-
-func ratio(part, whole int) *float64 {
-	if whole == 0 {
-		return nil
-	}
-	return known(float64(part) / float64(whole))
-}
-
-func mean(sum time.Duration, n int) *float64 {
-	if n == 0 {
-		return nil
-	}
-	return known(sum.Seconds() / float64(n))
-}
-
-func durations(part, whole time.Duration) *float64 {
+// ratio is the share of a whole; nil if there is none yet.
+func ratio[N int | time.Duration](part, whole N) *float64 {
 	if whole <= 0 {
 		return nil
 	}
-	return known(float64(part) / float64(whole))
+	v := float64(part) / float64(whole)
+	return &v
 }
-
-// taskStates and agentStates are the closed label sets of the metrics.
-var (
-	taskStates  = []protocol.TaskState{protocol.TaskPending, protocol.TaskDeferred, protocol.TaskRunning, protocol.TaskWaiting, protocol.TaskDone, protocol.TaskFailed, protocol.TaskDead}
-	agentStates = []protocol.AgentState{protocol.AgentStarting, protocol.AgentAlive, protocol.AgentLate, protocol.AgentDead, protocol.AgentHung, protocol.AgentPaused, protocol.AgentUnknown}
-)

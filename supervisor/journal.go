@@ -42,32 +42,25 @@ type Journal struct {
 	mu   sync.Mutex
 	file *os.File
 	size int64
+	torn bool  // the last line is incomplete, because the disk was full
 	most int64 // bytes per file
 	// again is the size at which a failed rotation is tried again.
-	again  int64
-	closed bool // by Close
+	again int64
 	// followers get every entry as it is written. A slow follower loses entries; it does not delay the writer.
 	followers map[chan Entry]bool
 }
 
 // OpenJournal opens or creates the journal at path.
 func OpenJournal(path string) (*Journal, error) {
-	j := &Journal{path: path, most: journalSize, followers: map[chan Entry]bool{}}
-	return j, j.open()
+	f, size, err := openJournalFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	return &Journal{path: path, file: f, size: size, most: journalSize, followers: map[chan Entry]bool{}}, nil
 }
 
 // JournalAt is a journal for reading alone: it opens and creates nothing.
-func JournalAt(path string) *Journal { return &Journal{path: path, closed: true} }
-
-// open opens the file to append to it.
-func (j *Journal) open() error {
-	f, size, err := openJournalFile(j.path)
-	if err != nil {
-		return fmt.Errorf("open journal: %w", err)
-	}
-	j.file, j.size = f, size
-	return nil
-}
+func JournalAt(path string) *Journal { return &Journal{path: path} }
 
 // openJournalFile opens a file for appending. It ends a line that a crash cut off, so that the next entry does not become
 // part of it.
@@ -112,32 +105,19 @@ func (j *Journal) Write(e Entry) error {
 	if j.size > 0 && j.size+int64(len(line)) > j.most && j.size >= j.again {
 		rotated = j.rotate()
 	}
-	n, err := j.file.Write(append(line, '\n'))
-	if errors.Is(err, os.ErrClosed) && !j.closed {
-		if err = j.open(); err == nil {
-			n, err = j.file.Write(append(line, '\n'))
-		}
+	line = append(line, '\n')
+	if j.torn {
+		line = append([]byte{'\n'}, line...)
 	}
+	n, err := j.file.Write(line)
 	j.size += int64(n)
+	if n > 0 {
+		j.torn = n < len(line)
+	}
 	if err != nil {
-		err = fmt.Errorf("write journal: %w", errors.Join(err, j.takeBack(n)))
+		err = fmt.Errorf("write journal: %w", err)
 	}
 	return errors.Join(rotated, err)
-}
-
-// takeBack removes the part of a line that fitted on a full disk, so that the next line does not become part of it.
-func (j *Journal) takeBack(n int) error {
-	if n == 0 {
-		return nil
-	}
-	st, err := j.file.Stat()
-	if err == nil {
-		err = j.file.Truncate(st.Size() - int64(n))
-	}
-	if err == nil {
-		j.size -= int64(n)
-	}
-	return err
 }
 
 // rotate starts a new file. It opens the new file before it moves any old one: without a descriptor, or if the old files
@@ -195,12 +175,6 @@ func (j *Journal) Follow() (entries <-chan Entry, stop func()) {
 
 // Read gives the last n entries that match, oldest first. It skips lines that a crash cut off.
 func (j *Journal) Read(n int, match func(*Entry) bool) ([]Entry, error) {
-	return ReadJournal(j.path, n, match)
-}
-
-// ReadJournal reads a journal that no process needs to have open.
-func ReadJournal(path string, n int, match func(*Entry) bool) ([]Entry, error) {
-	j := &Journal{path: path}
 	var found []Entry
 	for i := 0; i < journalFiles && len(found) < n; i++ {
 		part, err := readEntries(j.numbered(i), n-len(found), match)
@@ -241,10 +215,7 @@ func readEntries(path string, n int, match func(*Entry) bool) ([]Entry, error) {
 	}
 }
 
-// Close closes the file.
+// Close closes the file. Nothing is written after it.
 func (j *Journal) Close() error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.closed = true
 	return j.file.Close()
 }

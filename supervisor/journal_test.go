@@ -46,7 +46,7 @@ func TestJournalGivesTheNewestThatMatch(t *testing.T) {
 	j, path := openJournal(t)
 	write(t, j, "a", "b", "c", "d")
 	for n, want := range map[int]string{0: "", 1: "d", 3: "b c d", 9: "a b c d"} {
-		got, err := supervisor.ReadJournal(path, n, all)
+		got, err := supervisor.JournalAt(path).Read(n, all)
 		if err != nil || texts(got) != want {
 			t.Errorf("the last %d: %q, %v; want %q", n, texts(got), err, want)
 		}
@@ -64,7 +64,7 @@ func TestJournalNamesItsSubject(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, j, "of nothing")
-	got, err := supervisor.ReadJournal(path, 2, all)
+	got, err := supervisor.JournalAt(path).Read(2, all)
 	if err != nil || got[0].About != "demo:task/t1" || got[1].About != "" || !got[0].At.Equal(midnight) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -87,7 +87,7 @@ func TestJournalSurvivesTornLines(t *testing.T) {
 	}
 	defer j.Close()
 	write(t, j, "after")
-	got, err := supervisor.ReadJournal(path, 10, all)
+	got, err := supervisor.JournalAt(path).Read(10, all)
 	if err != nil || texts(got) != "before after" {
 		t.Errorf("%q, %v", texts(got), err)
 	}
@@ -116,7 +116,7 @@ func TestJournalRotates(t *testing.T) {
 }
 
 func TestJournalReadsWhatIsNotThere(t *testing.T) {
-	got, err := supervisor.ReadJournal(filepath.Join(t.TempDir(), "none"), 5, all)
+	got, err := supervisor.JournalAt(filepath.Join(t.TempDir(), "none")).Read(5, all)
 	if err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -2,7 +2,6 @@ package supervisor
 
 import (
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +26,7 @@ type Metrics struct {
 	gaps       *prometheus.HistogramVec
 	deliveries *prometheus.CounterVec
 	overflows  prometheus.Counter
-	gauges     *scrape
+	scrape     *scrape
 }
 
 // NewMetrics makes the metrics and registers them. It panics if reg has metrics of these names already.
@@ -45,9 +44,9 @@ func NewMetrics(reg prometheus.Registerer, version string) *Metrics {
 		deliveries: counter("deliveries_total", "Attempts to reach the human.", "channel", "result"),
 		overflows: prometheus.NewCounter(prometheus.CounterOpts{Namespace: namespace, Name: "watch_overflows_total",
 			Help: "Times that a project was scanned as a whole because the kernel's queue of changes had overflowed."}),
-		gauges: newScrape(version),
+		scrape: &scrape{version: version},
 	}
-	reg.MustRegister(m.changes, m.looks, m.decisions, m.latency, m.results, m.gaps, m.deliveries, m.overflows, m.gauges)
+	reg.MustRegister(m.changes, m.looks, m.decisions, m.latency, m.results, m.gaps, m.deliveries, m.overflows, m.scrape)
 	return m
 }
 
@@ -59,25 +58,10 @@ func histogram(name, help string, buckets ...float64) prometheus.HistogramOpts {
 	return prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}
 }
 
-// Serve sets the sources of the gauges for each scrape: the last State (nil before the first scan) and the heads of the
-// incidents. Both are called from the goroutine of the scrape.
-func (m *Metrics) Serve(picture func() *State, incidents func() map[string]rules.Head) {
-	if m == nil {
-		return
-	}
-	m.gauges.mu.Lock()
-	defer m.gauges.mu.Unlock()
-	m.gauges.picture, m.gauges.incidents = picture, incidents
-}
-
-// Watches sets the source of the number of watched folders; without it the metric is absent.
-func (m *Metrics) Watches(n func() int) {
-	if m == nil {
-		return
-	}
-	m.gauges.mu.Lock()
-	defer m.gauges.mu.Unlock()
-	m.gauges.watches = n
+// Serve sets the sources of what is read at each scrape: the last State (nil before the first scan), the heads of the incidents,
+// and the number of watched folders (nil: that metric is absent). It is called before the first scrape, they from its goroutine.
+func (m *Metrics) Serve(picture func() *State, incidents func() map[string]rules.Head, watches func() int) {
+	m.scrape.picture, m.scrape.incidents, m.scrape.watches = picture, incidents, watches
 }
 
 // Delivered counts an attempt to reach the user. A channel or result outside the known ones counts as "other".
@@ -154,168 +138,128 @@ func (m *Metrics) observe(old, next decide.Memory) {
 
 // scrape collects what is true at the moment of a scrape.
 type scrape struct {
-	version string
-
-	mu        sync.Mutex
+	version   string
 	picture   func() *State
 	incidents func() map[string]rules.Head
 	watches   func() int
-
-	load, agents, tasks, reasons, locks, incident, uptime, faults, measure, watch, build *prometheus.Desc
 }
 
-func newScrape(version string) *scrape {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil)
-	}
-	return &scrape{version: version,
-		load:     desc("load_ratio", "Used share of a dimension of the machine; absent while it cannot be read.", "dimension"),
-		agents:   desc("agents", "Agents by state.", "protocol", "state"),
-		tasks:    desc("tasks", "Tasks that are open or ended lately, by state.", "protocol", "state"),
-		reasons:  desc("task_reasons", "The same tasks by state and reason; absent at 0.", "protocol", "state", "reason"),
-		locks:    desc("locks", "Locks in files, by state.", "protocol", "state"),
-		incident: desc("incidents", "Incidents on record.", "severity", "state"),
-		uptime:   desc("heartbeat_uptime_ratio", "Share of the watched time that heartbeats have covered; absent before any.", "protocol"),
-		faults:   desc("faults", `Files that cannot be used as they are; "all" counts projects that cannot be scanned.`, "protocol"),
-		measure:  desc("protocol_measure", "What the protocols' documents ask to be measured; the measure's name ends in its unit.", "project", "protocol", "measure"),
-		watch:    desc("watch_descriptors", "Folders that are watched for changes."),
-		build:    desc("build_info", "The running version; always 1.", "version"),
-	}
+// Describe announces nothing: the metrics are named where they are collected.
+func (*scrape) Describe(chan<- *prometheus.Desc) {}
+
+// gauge is one metric of a scrape; set adds a value to it.
+type gauge struct {
+	desc *prometheus.Desc
+	ch   chan<- prometheus.Metric
 }
 
-// Describe lists every metric that Collect can give.
-func (g *scrape) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.load, g.agents, g.tasks, g.reasons, g.locks, g.incident, g.uptime, g.faults, g.measure, g.watch, g.build} {
-		ch <- d
-	}
+func (g gauge) set(v float64, labels ...string) {
+	g.ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, v, labels...)
 }
 
-// Collect reads the gauges.
+// Collect reads the metrics.
 func (g *scrape) Collect(ch chan<- prometheus.Metric) {
-	put := func(d *prometheus.Desc, v float64, labels ...string) {
-		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	metric := func(name, help string, labels ...string) gauge {
+		return gauge{prometheus.NewDesc(prometheus.BuildFQName(namespace, "", name), help, labels, nil), ch}
 	}
-	g.mu.Lock()
-	picture, incidents, watches := g.picture, g.incidents, g.watches
-	g.mu.Unlock()
-	put(g.build, 1, g.version)
-	if watches != nil {
-		put(g.watch, float64(watches()))
+	metric("build_info", "The running version; always 1.", "version").set(1, g.version)
+	if g.watches != nil {
+		metric("watch_descriptors", "Folders that are watched for changes.").set(float64(g.watches()))
 	}
-	if incidents != nil {
-		g.putIncidents(put, incidents())
+	if g.incidents != nil {
+		countIncidents(g.incidents(), metric("incidents", "Incidents on record.", "severity", "state"))
 	}
-	if picture == nil {
+	if g.picture == nil || g.picture() == nil {
 		return
 	}
-	if p := picture(); p != nil {
-		g.putLoad(put, p)
-		g.putStates(put, p)
-		g.putUptime(put, p)
-		g.putFaults(put, p)
-		g.putMeasures(put, p)
-	}
-}
-
-// put adds one value to the scrape.
-type put func(d *prometheus.Desc, v float64, labels ...string)
-
-func (g *scrape) putLoad(put put, p *State) {
+	p := g.picture()
+	load := metric("load_ratio", "Used share of a dimension of the machine; absent while it cannot be read.", "dimension")
 	for _, dimension := range capacity.Dimensions() {
 		if v, known := p.View.Load.Share(dimension).Value(); known {
-			put(g.load, v, dimension)
+			load.set(v, dimension)
 		}
 	}
-}
-
-// putStates counts by the Report, so that the metrics agree with the status page. Every state of a spoken protocol is
-// present, also at 0: an alert rule must not see a series appear and vanish.
-func (g *scrape) putStates(put put, p *State) {
-	r, counts, reasons := p.Report(), map[[3]string]int{}, map[[3]string]int{}
-	for _, a := range r.Agents {
-		counts[[3]string{"agent", a.Protocol, string(a.State)}]++
-	}
+	r := p.Report()
+	countStates(p, agentStates, r.Agents, func(a AgentReport) (string, protocol.AgentState) { return a.Protocol, a.State },
+		metric("agents", "Agents by state.", "protocol", "state"))
+	countStates(p, taskStates, r.Tasks, func(t TaskReport) (string, protocol.TaskState) { return t.Protocol, t.State },
+		metric("tasks", "Tasks that are open or ended lately, by state.", "protocol", "state"))
+	countStates(p, lockStates, r.Locks, func(l LockReport) (string, protocol.LockState) { return l.Protocol, l.State },
+		metric("locks", "Locks in files, by state.", "protocol", "state"))
+	reasons := map[[3]string]int{}
 	for _, t := range r.Tasks {
-		counts[[3]string{"task", t.Protocol, string(t.State)}]++
 		reasons[[3]string{t.Protocol, string(t.State), string(t.Reason)}]++
 	}
+	byReason := metric("task_reasons", "The same tasks by state and reason; absent at 0.", "protocol", "state", "reason")
 	for labels, n := range reasons {
-		put(g.reasons, float64(n), labels[:]...)
+		byReason.set(float64(n), labels[:]...)
 	}
-	for _, l := range r.Locks {
-		counts[[3]string{"lock", l.Protocol, string(l.State)}]++
+	covered, observed := map[string]time.Duration{}, map[string]time.Duration{}
+	for subject, a := range p.Plan.Memory.Agents.All() {
+		covered[subject.Protocol] += a.Covered
+		observed[subject.Protocol] += a.Observed
 	}
-	for _, name := range protocolsIn(p) {
-		for _, s := range agentStates {
-			put(g.agents, float64(counts[[3]string{"agent", name, string(s)}]), name, string(s))
-		}
-		for _, s := range taskStates {
-			put(g.tasks, float64(counts[[3]string{"task", name, string(s)}]), name, string(s))
-		}
-		for _, s := range []protocol.LockState{protocol.LockHeld, protocol.LockOverdue, protocol.LockStale} {
-			put(g.locks, float64(counts[[3]string{"lock", name, string(s)}]), name, string(s))
+	uptime := metric("heartbeat_uptime_ratio", "Share of the watched time that heartbeats have covered; absent before any.", "protocol")
+	for name, whole := range observed {
+		if v := ratio(covered[name], whole); v != nil {
+			uptime.set(*v, name)
 		}
 	}
-}
-
-// protocolsIn lists the spoken protocols, each once.
-func protocolsIn(p *State) []string {
-	var names []string
+	faults := map[string]int{"all": 0}
+	measure := metric("protocol_measure", "What the protocols' documents ask to be measured; the measure's name ends in its unit.", "project", "protocol", "measure")
 	for i := range p.View.Snapshots {
-		names = append(names, p.View.Snapshots[i].Protocol)
+		s := &p.View.Snapshots[i]
+		faults[s.Protocol] += len(s.Faults)
+		for _, m := range s.Measures {
+			if m.Agent == "" { // the names of agents come from files
+				measure.set(m.Value, s.Project, s.Protocol, m.Name)
+			}
+		}
 	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	for _, d := range p.Projects {
+		if d.Problem != nil {
+			faults["all"]++
+		}
+	}
+	unusable := metric("faults", `Files that cannot be used as they are; "all" counts projects that cannot be scanned.`, "protocol")
+	for name, n := range faults {
+		unusable.set(float64(n), name)
+	}
 }
 
-func (g *scrape) putIncidents(put put, heads map[string]rules.Head) {
+// The closed label sets of states.
+var (
+	taskStates  = []protocol.TaskState{protocol.TaskPending, protocol.TaskDeferred, protocol.TaskRunning, protocol.TaskWaiting, protocol.TaskDone, protocol.TaskFailed, protocol.TaskDead}
+	agentStates = []protocol.AgentState{protocol.AgentStarting, protocol.AgentAlive, protocol.AgentLate, protocol.AgentDead, protocol.AgentHung, protocol.AgentPaused, protocol.AgentUnknown}
+	lockStates  = []protocol.LockState{protocol.LockHeld, protocol.LockOverdue, protocol.LockStale}
+)
+
+// countStates counts by the Report, so that the metrics agree with the status page. Every state of a spoken protocol is
+// present, also at 0: an alert rule must not see a series appear and vanish.
+func countStates[S ~string, R any](p *State, states []S, list []R, of func(R) (string, S), g gauge) {
+	counts := map[[2]string]int{}
+	for i := range p.View.Snapshots {
+		for _, s := range states {
+			counts[[2]string{p.View.Snapshots[i].Protocol, string(s)}] = 0
+		}
+	}
+	for _, r := range list {
+		name, state := of(r)
+		counts[[2]string{name, string(state)}]++
+	}
+	for labels, n := range counts {
+		g.set(float64(n), labels[:]...)
+	}
+}
+
+func countIncidents(heads map[string]rules.Head, g gauge) {
 	counts := map[[2]string]int{}
 	for _, h := range heads {
 		counts[[2]string{string(h.Severity), string(h.State)}]++
 	}
 	for _, severity := range []protocol.Severity{protocol.Info, protocol.Low, protocol.Medium, protocol.High, protocol.Critical} {
 		for _, state := range []rules.State{rules.Raised, rules.Acked, rules.Resolved} {
-			put(g.incident, float64(counts[[2]string{string(severity), string(state)}]), string(severity), string(state))
+			g.set(float64(counts[[2]string{string(severity), string(state)}]), string(severity), string(state))
 		}
-	}
-}
-
-func (g *scrape) putUptime(put put, p *State) {
-	covered, observed := map[string]time.Duration{}, map[string]time.Duration{}
-	for subject, a := range p.Plan.Memory.Agents.All() {
-		covered[subject.Protocol] += a.Covered
-		observed[subject.Protocol] += a.Observed
-	}
-	for name, whole := range observed {
-		if v := durations(covered[name], whole); v != nil {
-			put(g.uptime, *v, name)
-		}
-	}
-}
-
-// putMeasures leaves out measures of single agents: their names come from files.
-func (g *scrape) putMeasures(put put, p *State) {
-	for i := range p.View.Snapshots {
-		s := &p.View.Snapshots[i]
-		for _, m := range s.Measures {
-			if m.Agent == "" {
-				put(g.measure, m.Value, s.Project, s.Protocol, m.Name)
-			}
-		}
-	}
-}
-
-func (g *scrape) putFaults(put put, p *State) {
-	counts := map[string]int{"all": 0}
-	for i := range p.View.Snapshots {
-		counts[p.View.Snapshots[i].Protocol] += len(p.View.Snapshots[i].Faults)
-	}
-	for _, d := range p.Projects {
-		if d.Problem != nil {
-			counts["all"]++
-		}
-	}
-	for name, n := range counts {
-		put(g.faults, float64(n), name)
 	}
 }

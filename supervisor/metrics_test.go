@@ -53,8 +53,7 @@ func measured(picture *State) (*prometheus.Registry, *Metrics) {
 	m.Serve(func() *State { return picture }, func() map[string]rules.Head {
 		return map[string]rules.Head{"a": {State: rules.Raised, Severity: protocol.Critical}, "b": {State: rules.Raised, Severity: protocol.Critical},
 			"c": {State: rules.Resolved, Severity: protocol.Low}}
-	})
-	m.Watches(func() int { return 17 })
+	}, func() int { return 17 })
 	return reg, m
 }
 

@@ -100,9 +100,6 @@ func (h *Daemon) assemble(cfg config.Config, refs []config.ProjectRef) error {
 	metrics := supervisor.NewMetrics(registry, h.options.Version)
 	h.metricsServer = &metricsServer{reports: h.reports, registry: registry, changed: newWakeup()}
 	h.machine = newMachine(h.settings, !h.options.Once)
-	if h.machine.watcher != nil {
-		metrics.Watches(h.machine.watcher.Descriptors)
-	}
 	h.endings = newEndings(h.reports)
 	h.onClose(h.endings.Close)
 	h.answers = &answers{reports: h.reports, due: newWakeup()}
@@ -112,7 +109,7 @@ func (h *Daemon) assemble(cfg config.Config, refs []config.ProjectRef) error {
 	h.heartbeat = &selfHeartbeat{run: h.run, listener: h.listener, socket: h.paths.Socket}
 	h.agents = newAgents(h.options, h.store)
 	h.loop = supervisor.New(cfg.Policies(), openProjects(refs, cfg), memory, h.deps(orders), h.log, metrics)
-	metrics.Serve(h.loop.State, h.ledger.Heads)
+	metrics.Serve(h.loop.State, h.ledger.Heads, h.machine.watches())
 	h.admissions = &supervisor.Admissions{Picture: h.loop.State}
 	// These ask the loop, which needs them itself.
 	h.machine.loop, h.answers.loop, h.heartbeat.loop, h.agents.loop, h.agents.admissions = h.loop, h.loop, h.loop, h.loop, h.admissions

@@ -78,6 +78,14 @@ func (m *machine) watch(project, root string, dirs []string) error {
 	return err
 }
 
+// watches counts the watched folders; nil if folders are not watched.
+func (m *machine) watches() func() int {
+	if m.watcher == nil {
+		return nil
+	}
+	return m.watcher.Descriptors
+}
+
 // watchFolders forwards the watcher's events to the loop. The watcher's queue merges events while the loop is busy.
 func (m *machine) watchFolders(ctx context.Context) error {
 	if m.watcher == nil {
