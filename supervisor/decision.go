@@ -114,10 +114,8 @@ func (l *loop) show(view decide.View) {
 		for _, t := range d.failing(view.Now, l.cfg.LookEvery) {
 			status.Failing = append(status.Failing, t.Fault)
 		}
-		for _, f := range []*protocol.Fault{l.deps.Orders.fault(d, l.projects, l.counted.started), l.saver.fault} {
-			if f != nil {
-				status.Failing = append(status.Failing, *f)
-			}
+		if l.saver.fault != nil {
+			status.Failing = append(status.Failing, *l.saver.fault)
 		}
 		p.Projects = append(p.Projects, status)
 	}

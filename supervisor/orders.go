@@ -223,17 +223,6 @@ func pausedBy(orders []Pause) string {
 	return cmp.Or(orders[0].Why, "paused by you")
 }
 
-// fault shows an unusable order file as a fault of its project.
-func (o *Orders) fault(d *projectState, all projects, since time.Time) *protocol.Fault {
-	for _, p := range o.aboutProject(d, all) {
-		if p.problem != nil {
-			return &protocol.Fault{Path: path.Join(ordersFolder, p.file), Problem: fmt.Sprintf("the order to pause this project cannot be read, and stays in force: %v", p.problem),
-				Hint: "to act here again: steward resume " + d.project.Name, Since: since}
-		}
-	}
-	return nil
-}
-
 // pauseProject records the order to pause a project. It is on disk before the orders that it replaces are removed.
 func (o *Orders) pauseProject(d *projectState, all projects, why string, deps *Deps, now time.Time) error {
 	p, err := o.pause(Pause{Project: d.project.Name, Why: why, At: now.UTC()}, d.place())

@@ -61,14 +61,13 @@ type scanner struct {
 	state     *projectState // only identifies the project in reports
 	project   Project
 	protocols map[string]*Speaker
-	failed    map[string]protocol.Fault // protocols that could not be opened
-	vanished  map[string]bool           // the protocols whose folder is gone
+	failed    map[string]unopened // by protocol; "" is the project's folder itself
 	now       func() time.Time
 	watch     func(project, root string, dirs []string) error
 }
 
 func newScanner(d *projectState, now func() time.Time, watch func(project, root string, dirs []string) error) *scanner {
-	return &scanner{state: d, project: d.project, protocols: map[string]*Speaker{}, failed: map[string]protocol.Fault{}, vanished: map[string]bool{}, now: now, watch: watch}
+	return &scanner{state: d, project: d.project, protocols: map[string]*Speaker{}, failed: map[string]unopened{}, now: now, watch: watch}
 }
 
 func (l *scanner) run(ctx context.Context, orders <-chan order, reports chan<- report) {
@@ -113,91 +112,79 @@ func (l *scanner) carryOut(ctx context.Context, o order) report {
 		return r
 	}
 	for _, c := range o.commands {
-		res := l.apply(ctx, c.change, &r)
-		r.results = append(r.results, res)
-		c.reply <- res.err
+		res := l.apply(ctx, []protocol.Change{c.change}, &r)
+		r.results = append(r.results, res...)
+		c.reply <- res[0].err
 	}
 	if o.project != nil {
 		l.close()
-		l.project, l.failed, l.vanished = *o.project, map[string]protocol.Fault{}, map[string]bool{}
+		l.project, l.failed = *o.project, map[string]unopened{}
 	}
 	if o.full {
-		l.identify(&r)
+		r.folder = Folder{Path: l.project.Path}
+		if l.project.Identify != nil {
+			r.folder, r.folderErr = l.project.Identify()
+		}
 		l.open(&r)
 	}
 	l.scan(ctx, o, &r)
-	if o.full {
-		l.updateWatch(&r)
+	if o.full && l.watch != nil {
+		slices.Sort(r.dirs)
+		r.watchErr = l.watch(l.project.Name, l.project.Path, slices.Compact(r.dirs))
 	}
-	if o.publish != nil {
-		l.publish(o.publish, &r)
-	}
-	l.keep(o.keep, &r)
+	l.write(o, &r)
 	r.took = l.now().Sub(start)
 	return r
 }
 
-// identify finds out which folder the project's path leads to.
-func (l *scanner) identify(r *report) {
-	if l.project.Identify == nil {
-		r.folder = Folder{Path: l.project.Path}
-		return
+// unopened is why a protocol is not open. gone: its folder has vanished.
+type unopened struct {
+	fault protocol.Fault
+	gone  bool
+}
+
+// fail records why a protocol is not open. The fault lasts since it was first found.
+func (l *scanner) fail(name string, gone bool, f protocol.Fault) {
+	old := l.failed[name]
+	f.Path, f.Since = l.project.Path, l.now()
+	if old.fault.Problem == f.Problem {
+		f.Since = old.fault.Since
 	}
-	r.folder, r.folderErr = l.project.Identify()
+	l.failed[name] = unopened{f, gone || old.gone}
 }
 
 // open opens the protocols that appeared since the last full scan, and closes those whose folder is gone.
 func (l *scanner) open(r *report) {
 	defer l.guard("detect protocols", r)
 	found := l.project.Detect()
-	l.checkFolder()
+	for _, name := range l.names() {
+		if !slices.Contains(found, name) {
+			l.fail(name, true, protocol.Fault{Problem: "the folder of protocol " + name + " is gone",
+				Hint: "if that was not meant, put it back or boot an agent again; it will be noticed"})
+			l.closeProtocol(name, r)
+		}
+	}
+	maps.DeleteFunc(l.failed, func(name string, u unopened) bool { return !u.gone && !slices.Contains(found, name) })
 	for _, name := range found {
 		if l.protocols[name] != nil {
 			continue
 		}
 		s, err := l.project.Open(name)
 		if err != nil {
-			fault := protocol.Fault{Path: l.project.Path, Problem: fmt.Sprintf("open protocol %s: %v", name, err), Since: l.now()}
-			if old, ok := l.failed[name]; ok && old.Problem == fault.Problem {
-				fault.Since = old.Since
-			}
-			l.failed[name] = fault
+			l.fail(name, false, protocol.Fault{Problem: fmt.Sprintf("open protocol %s: %v", name, err)})
 			continue
 		}
 		delete(l.failed, name)
-		delete(l.vanished, name)
 		l.protocols[name] = &s
 	}
-	for _, name := range l.names() {
-		if !slices.Contains(found, name) {
-			l.vanished[name] = true
-			l.failed[name] = protocol.Fault{Path: l.project.Path, Problem: "the folder of protocol " + name + " is gone",
-				Hint: "if that was not meant, put it back or boot an agent again; it will be noticed", Since: l.now()}
-			l.closeProtocol(name, r)
-		}
-	}
-	for name := range l.failed {
-		if !slices.Contains(found, name) && !l.vanished[name] {
-			delete(l.failed, name)
-		}
-	}
-}
-
-// checkFolder keeps a fault while the project's folder itself cannot be used. It belongs to no protocol.
-func (l *scanner) checkFolder() {
-	since := l.now()
-	if old, known := l.failed[""]; known {
-		since = old.Since
-	}
-	delete(l.failed, "")
-	delete(l.vanished, "")
 	if l.project.Missing == nil {
 		return
 	}
 	if err := l.project.Missing(); err != nil {
-		l.vanished[""] = true
-		l.failed[""] = protocol.Fault{Path: l.project.Path, Problem: "the project cannot be scanned: " + err.Error(),
-			Hint: "put the folder back, or take it out of the configuration", Since: since, Severity: protocol.High}
+		l.fail("", true, protocol.Fault{Problem: "the project cannot be scanned: " + err.Error(),
+			Hint: "put the folder back, or take it out of the configuration", Severity: protocol.High})
+	} else {
+		delete(l.failed, "")
 	}
 }
 
@@ -221,8 +208,8 @@ func (l *scanner) scan(ctx context.Context, o order, r *report) {
 		r.speaks = append(r.speaks, Spoken{Protocol: name, Act: s.acts(), Why: s.Why})
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.failed)) {
-		r.snapshots = append(r.snapshots, protocol.Snapshot{Project: l.project.Name, Protocol: name, At: l.now(), Gone: l.vanished[name],
-			Faults: []protocol.Fault{l.failed[name]}})
+		r.snapshots = append(r.snapshots, protocol.Snapshot{Project: l.project.Name, Protocol: name, At: l.now(), Gone: l.failed[name].gone,
+			Faults: []protocol.Fault{l.failed[name].fault}})
 	}
 }
 
@@ -237,35 +224,18 @@ func (l *scanner) observe(ctx context.Context, name string, s *Speaker, look pro
 	return snap, true
 }
 
-func (l *scanner) apply(ctx context.Context, c protocol.Change, r *report) (res result) {
-	start := l.now()
-	res = result{change: c, err: errPanic}
-	defer l.guard(fmt.Sprintf("%s %s", c.Verb, c.Subject), r)
-	s := l.protocols[c.Subject.Protocol]
-	if s == nil {
-		res.err = fmt.Errorf("%s %s: the project no longer speaks %s", c.Verb, c.Subject, c.Subject.Protocol)
-		return res
-	}
-	err := s.Adapter.Apply(ctx, c, start)
-	res.err, res.took = err, l.now().Sub(start)
-	return res
-}
-
 // applyAll applies changes in their order. Consecutive changes with one verb and protocol go to the adapter as one
 // batch, if it supports that.
 func (l *scanner) applyAll(ctx context.Context, changes []protocol.Change, r *report) {
 	for len(changes) > 0 {
 		n := 1
-		for n < len(changes) && together(changes[0], changes[n]) {
-			n++
-		}
-		if batcher := l.batcher(changes[0]); n > 1 && batcher != nil {
-			r.results = append(r.results, l.applyTogether(ctx, batcher, changes[:n], r)...)
-		} else {
-			for _, c := range changes[:n] {
-				r.results = append(r.results, l.apply(ctx, c, r))
+		if s := l.protocols[changes[0].Subject.Protocol]; s != nil {
+			_, batches := s.Adapter.(protocol.Batcher)
+			for batches && n < len(changes) && together(changes[0], changes[n]) {
+				n++
 			}
 		}
+		r.results = append(r.results, l.apply(ctx, changes[:n], r)...)
 		changes = changes[n:]
 	}
 }
@@ -275,24 +245,23 @@ func together(a, b protocol.Change) bool {
 	return a.Verb == b.Verb && a.Subject.Protocol == b.Subject.Protocol && a.Subject.Kind == protocol.KindTask && b.Subject.Kind == protocol.KindTask
 }
 
-// batcher is the adapter of a change if it supports batches, else nil.
-func (l *scanner) batcher(c protocol.Change) protocol.Batcher {
-	s := l.protocols[c.Subject.Protocol]
-	if s == nil {
-		return nil
+// apply applies one change, or several as one batch.
+func (l *scanner) apply(ctx context.Context, changes []protocol.Change, r *report) (results []result) {
+	for _, c := range changes {
+		results = append(results, result{change: c, err: errPanic})
 	}
-	b, _ := s.Adapter.(protocol.Batcher)
-	return b
-}
-
-func (l *scanner) applyTogether(ctx context.Context, b protocol.Batcher, changes []protocol.Change, r *report) (results []result) {
-	start := l.now()
-	results = make([]result, len(changes))
-	for i, c := range changes {
-		results[i] = result{change: c, err: errPanic}
+	first, start := changes[0], l.now()
+	defer l.guard(fmt.Sprintf("%s %s", first.Verb, first.Subject), r)
+	s := l.protocols[first.Subject.Protocol]
+	var errs []error
+	switch {
+	case s == nil:
+		errs = []error{fmt.Errorf("%s %s: the project no longer speaks %s", first.Verb, first.Subject, first.Subject.Protocol)}
+	case len(changes) == 1:
+		errs = []error{s.Adapter.Apply(ctx, first, start)}
+	default:
+		errs = s.Adapter.(protocol.Batcher).ApplyAll(ctx, changes, start)
 	}
-	defer l.guard(fmt.Sprintf("%s %d tasks", changes[0].Verb, len(changes)), r)
-	errs := b.ApplyAll(ctx, changes, start)
 	took := l.now().Sub(start) / time.Duration(len(changes))
 	for i, err := range errs {
 		results[i].err, results[i].took = err, took
@@ -311,29 +280,20 @@ func (l *scanner) guard(doing string, r *report) {
 	}
 }
 
-// updateWatch watches the folders that the adapters ask for.
-func (l *scanner) updateWatch(r *report) {
-	slices.Sort(r.dirs)
-	if l.watch != nil {
-		r.watchErr = l.watch(l.project.Name, l.project.Path, slices.Compact(r.dirs))
-	}
-}
-
-func (l *scanner) publish(doc []byte, r *report) {
-	defer l.guard("publish the capacity", r)
+// write writes what agents read: the capacity document, and the heartbeats that steward keeps for them. A failure shows as a
+// fault or as silence at the next scan, and is retried there.
+func (l *scanner) write(o order, r *report) {
+	defer l.guard("write the capacity and heartbeats", r)
 	for _, name := range l.names() {
-		if s := l.protocols[name]; s.Publish != nil && s.acts() {
-			_ = s.Publish(doc) // a failure shows as a fault at the next scan
+		s := l.protocols[name]
+		if !s.acts() {
+			continue
 		}
-	}
-}
-
-// keep writes the heartbeats of agents.
-func (l *scanner) keep(agents map[string]map[string]time.Duration, r *report) {
-	defer l.guard("keep heartbeats", r)
-	for _, name := range l.names() {
-		if s := l.protocols[name]; s.Keep != nil && s.acts() && len(agents[name]) > 0 {
-			_ = s.Keep(agents[name], l.now()) // a failure shows as silence, and is retried at the next scan
+		if o.publish != nil && s.Publish != nil {
+			_ = s.Publish(o.publish)
+		}
+		if agents := o.keep[name]; len(agents) > 0 && s.Keep != nil {
+			_ = s.Keep(agents, l.now())
 		}
 	}
 }
