@@ -1,10 +1,13 @@
 package service
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
+
+	kardianos "github.com/kardianos/service"
 )
 
 // Account is the account that owns the service.
@@ -26,7 +29,14 @@ func Detect(system bool, who Account) (Host, error) {
 		settleUser(who)
 		return &systemd{system: system, user: who.User, uid: who.UID, home: who.Home, run: Exec}, nil
 	}
-	return nil, &Lack{"neither systemd nor launchd runs here", "run steward yourself: steward run"}
+	if kardianos.ChosenSystem() == nil {
+		return nil, &Lack{"there is no service manager here that steward knows", "start it yourself: steward run --service"}
+	}
+	if !system {
+		return nil, &Lack{fmt.Sprintf("neither systemd nor launchd runs here, and %s has no services of users", kardianos.Platform()),
+			"run steward yourself (steward run), or install it for the machine: sudo steward service install --system"}
+	}
+	return &other{user: who.User}, nil
 }
 
 // Renderer returns a Host that can render definitions, launchd's on macOS and systemd's elsewhere, even if that
