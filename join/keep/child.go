@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"context"
 	"os"
 	"syscall"
 	"time"
@@ -11,16 +12,21 @@ import (
 
 // child is the main process of one life: a child process, or a process that an earlier steward has started.
 type child struct {
-	id      proc.Identity // zero: it ended before it could be inspected
-	process *os.Process   // nil: not a child process
-	handle  processHandle
-	ended   chan Ending // receives the ending, once
-	stop    chan struct{}
-	dead    bool // it never ran, so its end must not be awaited
+	id    proc.Identity      // zero: it ended before it could be inspected
+	ended chan Ending        // receives the ending, once
+	leave context.CancelFunc // stops the watch; the process continues
 }
 
-// spawn starts a program in its own session, without standard input, with both outputs in the log.
-func spawn(path string, argv, env []string, dir, log string) (*child, error) {
+// endedChild is a life that ended before it could be watched.
+func endedChild(e Ending) *child {
+	c := &child{ended: make(chan Ending, 1), leave: func() {}}
+	c.ended <- e
+	return c
+}
+
+// spawn starts a program without standard input, with both outputs in the log. It runs in its own session, so that it
+// survives the end of a terminal and of this process.
+func spawn(path string, argv, env []string, dir, log string, now func() time.Time) (*child, error) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, err
@@ -32,74 +38,49 @@ func spawn(path string, argv, env []string, dir, log string) (*child, error) {
 	} else {
 		defer out.Close()
 	}
-	c := newChild()
-	attr := &os.ProcAttr{Dir: dir, Env: env, Files: []*os.File{null, out, out}, Sys: session()}
-	c.handle.prepare(attr.Sys)
-	if c.process, err = os.StartProcess(path, argv, attr); err != nil {
+	attr := &os.ProcAttr{Dir: dir, Env: env, Files: []*os.File{null, out, out}, Sys: &syscall.SysProcAttr{Setsid: true}}
+	p, err := os.StartProcess(path, argv, attr)
+	if err != nil {
 		return nil, run.StartFault(err, path, dir)
 	}
-	c.handle.take()
-	c.id, _ = proc.Inspect(c.process.Pid) // on error the process has already ended, which watch reports
+	c := &child{ended: make(chan Ending, 1), leave: func() {}}
+	c.id, _ = proc.Inspect(p.Pid) // on error the process has already ended, which Wait reports
+	go func() {
+		e := Ending{Code: -1, Unknown: true}
+		if st, err := p.Wait(); err == nil {
+			e.Unknown = false
+			e.Code, e.Signal = run.Status(st.Sys().(syscall.WaitStatus))
+		}
+		e.At = now()
+		c.ended <- e
+	}()
 	return c, nil
 }
 
-// adopt takes over a process that is not a child process.
-func adopt(id proc.Identity) *child {
-	c := newChild()
-	c.id = id
-	c.handle.open(id)
+// adopt watches a process that is not a child process.
+func adopt(id proc.Identity, now func() time.Time) *child {
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &child{id: id, ended: make(chan Ending, 1), leave: cancel}
+	go func() {
+		e := Ending{Code: -1, Unknown: true}
+		if awaitEnd(ctx, id, &e) {
+			e.At = now()
+			c.ended <- e
+		}
+	}()
 	return c
 }
 
-func newChild() *child { return &child{ended: make(chan Ending, 1), stop: make(chan struct{})} }
-
-// watch sends to ended when the process ends, unless leave comes first.
-func (c *child) watch(now func() time.Time) {
-	if !c.handle.wait(c) {
-		return
-	}
-	var e Ending
-	c.status(&e)
-	e.At = now()
-	c.ended <- e
-	c.handle.close()
-}
-
-// status determines how the process ended.
-func (c *child) status(e *Ending) {
-	if c.process == nil {
-		c.handle.status(e)
-		return
-	}
-	st, err := c.process.Wait()
-	if err != nil {
-		e.Code, e.Unknown = -1, true
-		return
-	}
-	e.Code, e.Signal = run.Status(st.Sys().(syscall.WaitStatus))
-}
-
-// leave stops the watch; the process continues.
-func (c *child) leave() {
-	close(c.stop)
-	c.handle.close()
-}
-
-// pollGone polls until the process is gone; false when leave stops the watch first.
-func (c *child) pollGone() bool {
+// pollGone polls until the process is gone; false when ctx ends first.
+func pollGone(ctx context.Context, id proc.Identity) bool {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	for {
-		if proc.Check(c.id) == proc.Gone {
-			return true
-		}
+	for proc.Check(id) != proc.Gone {
 		select {
-		case <-c.stop:
+		case <-ctx.Done():
 			return false
 		case <-tick.C:
 		}
 	}
+	return true
 }
-
-// session starts the child in its own session, so that it survives the end of a terminal and of this process.
-func session() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/platform/proc"
 )
 
@@ -50,19 +51,8 @@ func environ(own []string, row Row, mark, keeper string) []string {
 	})
 	identity := []string{"PWD=" + row.folder(), envAgent + "=" + row.Name, envProject + "=" + row.Dir, envKept + "=" + mark, envKeeper + "=" + keeper}
 	for _, entry := range slices.Concat(row.Environment, identity) {
-		name, _, _ := strings.Cut(entry, "=")
-		env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
-		env = append(env, entry)
+		name, value, _ := strings.Cut(entry, "=")
+		env = run.WithVariable(env, name, value)
 	}
 	return env
-}
-
-// lookup returns a variable of an environment; the last entry counts.
-func lookup(env []string, name string) string {
-	for _, entry := range slices.Backward(env) {
-		if value, ok := strings.CutPrefix(entry, name+"="); ok {
-			return value
-		}
-	}
-	return ""
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
+	"github.com/livhana/steward/status"
 )
 
 // The places where agents can run.
@@ -92,7 +93,7 @@ type Keeper struct {
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o, store: store{o.Root}, reaps: make(chan struct{}, 2), hook: func(string) {},
 		rows: map[string]Row{}, aside: map[string]bool{}, lives: map[string]*life{}, wake: newTrigger()}
-	k.presence = newPresence(o.Deps, o.Log)
+	k.presence = &presence{deps: o.Deps, log: o.Log, latest: map[string]notice{}, wake: newTrigger()}
 	k.leftProcesses = sync.OnceValues(func() ([]proc.Process, error) { return proc.Marked(envKeeper, stateMark(k.State)) })
 	return k
 }
@@ -262,24 +263,11 @@ func (k *Keeper) config() Config {
 	return k.cfg
 }
 
-// Kept is the keeper's state of one agent, for the operator.
-type Kept struct {
-	Project  string    `json:"project"`
-	Agent    string    `json:"agent"`
-	State    string    `json:"state"` // running, waiting, held, rested, failed, ending
-	PID      int       `json:"pid,omitempty"`
-	Place    string    `json:"place,omitempty"`
-	Lives    int       `json:"lives"`    // begun since the record was created
-	Restarts int       `json:"restarts"` // consecutive
-	Since    time.Time `json:"since,omitzero"`
-	Why      string    `json:"why,omitempty"`
-}
-
 // List returns all agents, by folder and name.
-func (k *Keeper) List() []Kept {
+func (k *Keeper) List() []status.Kept {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	all := make([]Kept, 0, len(k.lives))
+	all := make([]status.Kept, 0, len(k.lives))
 	for _, key := range slices.Sorted(maps.Keys(k.lives)) {
 		all = append(all, *k.lives[key].public.Load())
 	}
@@ -291,18 +279,18 @@ var ErrNotKept = errors.New("the keeper starts no such agent")
 
 // Restart ends an agent and starts it again, with its full number of restarts. It returns when the next life has begun,
 // or waits for the operator or the capacity gate; the result says which.
-func (k *Keeper) Restart(ctx context.Context, project, agent string) (Kept, error) {
+func (k *Keeper) Restart(ctx context.Context, project, agent string) (status.Kept, error) {
 	done := make(chan struct{})
 	l := k.ask(project, agent, done)
 	if l == nil {
-		return Kept{}, ErrNotKept
+		return status.Kept{}, ErrNotKept
 	}
 	l.wake.set()
 	select {
 	case <-done:
 		return *l.public.Load(), nil
 	case <-ctx.Done():
-		return Kept{}, ctx.Err()
+		return status.Kept{}, ctx.Err()
 	}
 }
 

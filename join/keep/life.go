@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/platform/proc"
+	"github.com/livhana/steward/status"
 )
 
 // life keeps one agent. Its own goroutine owns every field except wake, desired, idle, public and restarts.
@@ -24,7 +25,7 @@ type life struct {
 	wake    trigger // when desired has changed, or a check is due
 	desired atomic.Pointer[desired]
 	idle    atomic.Bool // waits for an external condition, and is to be woken at each tick
-	public  atomic.Pointer[Kept]
+	public  atomic.Pointer[status.Kept]
 
 	restarts []chan struct{} // each is closed after a restart that an operator waits for; guarded by the keeper's mu
 }
@@ -215,7 +216,7 @@ func (l *life) save(lasting bool) {
 }
 
 func (l *life) publish(state, why string) {
-	kept := Kept{Project: l.row.Project, Agent: l.row.Name, State: state, Why: why,
+	kept := status.Kept{Project: l.row.Project, Agent: l.row.Name, State: state, Why: why,
 		Lives: l.rec.Generation, Restarts: l.rec.History.Count, Since: l.rec.Since}
 	if l.child != nil {
 		kept.PID, kept.Since, kept.Place = l.rec.Process.PID, l.rec.Started, PlaceSession

@@ -1,10 +1,12 @@
 package keep
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/livhana/steward/protocol/jsonfile"
 )
@@ -64,4 +66,62 @@ func ignoreMissing(err error) error {
 		return nil
 	}
 	return err
+}
+
+// Tail reads the data appended to a log. It reads a truncated or replaced log from the beginning.
+type Tail struct {
+	Path string
+	file *os.File
+	at   int64
+}
+
+// More returns the data appended since the last call, at most its last 10 MiB.
+func (t *Tail) More() ([]byte, error) {
+	now, err := os.Stat(t.Path)
+	if err != nil {
+		return nil, ignoreMissing(err) // the agent's next start recreates the log
+	}
+	if t.file != nil {
+		if mine, err := t.file.Stat(); err != nil || !os.SameFile(mine, now) {
+			t.Close()
+		}
+	}
+	if t.file == nil {
+		if t.file, err = os.Open(t.Path); err != nil {
+			return nil, err
+		}
+		t.at = 0
+	}
+	if now.Size() < t.at {
+		t.at = 0
+	}
+	t.at = max(t.at, now.Size()-maxLog)
+	text, err := io.ReadAll(io.NewSectionReader(t.file, t.at, now.Size()-t.at))
+	t.at += int64(len(text))
+	return text, err
+}
+
+// Exists reports whether the log was found.
+func (t *Tail) Exists() bool { return t.file != nil }
+
+// Close ends the reading; More begins again.
+func (t *Tail) Close() {
+	t.file.Close() // a nil file is no error that matters
+	t.file = nil
+}
+
+// TailOf reads the end of a file.
+func TailOf(path string) ([]byte, error) {
+	t := Tail{Path: path}
+	defer t.Close()
+	return t.More()
+}
+
+// LastLines returns the last n lines of a text.
+func LastLines(text []byte, n int) []string {
+	if len(text) == 0 {
+		return []string{}
+	}
+	lines := strings.Split(string(bytes.TrimSuffix(text, []byte("\n"))), "\n")
+	return lines[max(0, len(lines)-n):]
 }

@@ -75,23 +75,9 @@ const (
 	Fail  Action = "fail"  // no restart: alert the operator
 )
 
-// Reason is the reason for an action.
-type Reason string
-
-// The reasons, a closed set.
-const (
-	ReasonAsked    Reason = "asked"    // the operator or the configuration requested the end
-	ReasonFinished Reason = "finished" // exit 0 under on-failure
-	ReasonNever    Reason = "never"    // its row says never
-	ReasonFirst    Reason = "first"    // the first restart is immediate
-	ReasonBackoff  Reason = "backoff"  // a later restart waits
-	ReasonBurst    Reason = "burst"    // too many restarts within Config.Within
-)
-
-// Decision is the action after an ending, and its reason.
+// Decision is the action after an ending, and why.
 type Decision struct {
 	Action  Action
-	Reason  Reason
 	At      time.Time // of the start
 	Why     string
 	History History // for the next decision
@@ -105,21 +91,21 @@ func Next(name, restart string, h History, e Ending, now time.Time, cfg Config) 
 	}
 	switch {
 	case e.Asked:
-		return Decision{Action: Rest, Reason: ReasonAsked, Why: "it was asked to end"}
-	case restart == Never && e.Well(), restart == OnFailure && e.Well():
-		return Decision{Action: Rest, Reason: ReasonFinished, Why: e.String()}
+		return Decision{Action: Rest, Why: "it was asked to end"}
+	case restart != Always && e.Well():
+		return Decision{Action: Rest, Why: e.String()}
 	case restart == Never:
-		return Decision{Action: Rest, Reason: ReasonNever, Why: e.String() + "; restart is never"}
+		return Decision{Action: Rest, Why: e.String() + "; restart is never"}
 	}
 	recent := within(h.Times, now, cfg.Within)
 	if len(recent) >= cfg.Burst {
-		return Decision{Action: Fail, Reason: ReasonBurst, History: h,
+		return Decision{Action: Fail, History: h,
 			Why: fmt.Sprintf("%s, after %d restarts within %s", e, len(recent), cfg.Within)}
 	}
 	wait := backoff(name, h.Count, cfg)
-	d := Decision{Action: Start, Reason: ReasonBackoff, At: now.Add(wait), Why: fmt.Sprintf("%s; restart %d comes in %s", e, h.Count+1, wait.Round(time.Millisecond))}
+	d := Decision{Action: Start, At: now.Add(wait), Why: fmt.Sprintf("%s; restart %d comes in %s", e, h.Count+1, wait.Round(time.Millisecond))}
 	if h.Count == 0 {
-		d.Reason, d.Why = ReasonFirst, e.String()+"; the first restart comes at once"
+		d.Why = e.String() + "; the first restart comes at once"
 	}
 	d.History = History{Count: h.Count + 1, Times: append(recent, d.At)}
 	return d

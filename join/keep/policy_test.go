@@ -57,34 +57,33 @@ func TestWhatFollowsAnEnding(t *testing.T) {
 		restart string
 		lives   []string
 		action  Action
-		reason  Reason
 		says    string
 	}{
-		"exit 0 is on purpose":                {OnFailure, []string{"5m ok"}, Rest, ReasonFinished, "it exited with code 0"},
-		"exit 0 at once is on purpose too":    {OnFailure, []string{"0s ok"}, Rest, ReasonFinished, "it exited with code 0"},
-		"always means exit 0 too":             {Always, []string{"5m ok"}, Start, ReasonFirst, "code 0"},
-		"never means never":                   {Never, []string{"5m kill"}, Rest, ReasonNever, "SIGKILL"},
-		"never and on purpose":                {Never, []string{"5m ok"}, Rest, ReasonFinished, "it exited with code 0"},
-		"asked to end":                        {Always, []string{"5m asked"}, Rest, ReasonAsked, "asked"},
-		"killed":                              {OnFailure, []string{"5m kill"}, Start, ReasonFirst, "SIGKILL"},
-		"exit 3":                              {OnFailure, []string{"5m exit3"}, Start, ReasonFirst, "code 3"},
-		"unseen is a failure and says so":     {OnFailure, []string{"5m unknown"}, Start, ReasonFirst, "is not known"},
-		"twice":                               {OnFailure, []string{"2s kill", "2s kill"}, Start, ReasonBackoff, "restart 2"},
-		"six at once":                         {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "0s kill", "0s kill"}, Fail, ReasonBurst, "after 5 restarts within 1m0s"},
-		"five at once":                        {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "0s kill"}, Start, ReasonBackoff, "restart 5"},
-		"always gives up too":                 {Always, []string{"0s ok", "0s ok", "0s ok", "0s ok", "0s ok", "0s ok"}, Fail, ReasonBurst, "code 0"},
-		"not to be started, with its words":   {OnFailure, []string{"0s missing", "0s missing", "0s missing", "0s missing", "0s missing", "0s missing"}, Fail, ReasonBurst, "no such program"},
-		"a long life is a clean slate":        {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "0s kill", "62s kill"}, Start, ReasonFirst, "first"},
-		"a life of just the time is none":     {OnFailure, []string{"0s kill", "61s kill"}, Start, ReasonBackoff, "restart 2"},
-		"slowly for ever is no burst":         {OnFailure, []string{"50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill"}, Start, ReasonBackoff, "restart 8"},
-		"long, but it never became ready":     {OnFailure, []string{"900ms kill", "900ms kill"}, Start, ReasonBackoff, "restart 2"},
-		"exit 0 after failures ends it":       {OnFailure, []string{"0s kill", "0s kill", "0s ok"}, Rest, ReasonFinished, "it exited with code 0"},
-		"a long life after a burst's makings": {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "5m kill", "0s kill", "0s kill"}, Start, ReasonBackoff, "restart 3"},
+		"exit 0 is on purpose":                {OnFailure, []string{"5m ok"}, Rest, "it exited with code 0"},
+		"exit 0 at once is on purpose too":    {OnFailure, []string{"0s ok"}, Rest, "it exited with code 0"},
+		"always means exit 0 too":             {Always, []string{"5m ok"}, Start, "code 0"},
+		"never means never":                   {Never, []string{"5m kill"}, Rest, "SIGKILL"},
+		"never and on purpose":                {Never, []string{"5m ok"}, Rest, "it exited with code 0"},
+		"asked to end":                        {Always, []string{"5m asked"}, Rest, "asked"},
+		"killed":                              {OnFailure, []string{"5m kill"}, Start, "SIGKILL"},
+		"exit 3":                              {OnFailure, []string{"5m exit3"}, Start, "code 3"},
+		"unseen is a failure and says so":     {OnFailure, []string{"5m unknown"}, Start, "is not known"},
+		"twice":                               {OnFailure, []string{"2s kill", "2s kill"}, Start, "restart 2"},
+		"six at once":                         {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "0s kill", "0s kill"}, Fail, "after 5 restarts within 1m0s"},
+		"five at once":                        {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "0s kill"}, Start, "restart 5"},
+		"always gives up too":                 {Always, []string{"0s ok", "0s ok", "0s ok", "0s ok", "0s ok", "0s ok"}, Fail, "code 0"},
+		"not to be started, with its words":   {OnFailure, []string{"0s missing", "0s missing", "0s missing", "0s missing", "0s missing", "0s missing"}, Fail, "no such program"},
+		"a long life is a clean slate":        {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "0s kill", "62s kill"}, Start, "first"},
+		"a life of just the time is none":     {OnFailure, []string{"0s kill", "61s kill"}, Start, "restart 2"},
+		"slowly for ever is no burst":         {OnFailure, []string{"50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill"}, Start, "restart 8"},
+		"long, but it never became ready":     {OnFailure, []string{"900ms kill", "900ms kill"}, Start, "restart 2"},
+		"exit 0 after failures ends it":       {OnFailure, []string{"0s kill", "0s kill", "0s ok"}, Rest, "it exited with code 0"},
+		"a long life after a burst's makings": {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "5m kill", "0s kill", "0s kill"}, Start, "restart 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, d := play(t, c.restart, usual, c.lives...)
-			if d.Action != c.action || d.Reason != c.reason || !strings.Contains(d.Why, c.says) {
-				t.Errorf("%s (%s): %s", d.Action, d.Reason, d.Why)
+			if d.Action != c.action || !strings.Contains(d.Why, c.says) {
+				t.Errorf("%s: %s", d.Action, d.Why)
 			}
 		})
 	}

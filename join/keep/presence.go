@@ -23,32 +23,30 @@ type presence struct {
 
 // notice is the latest state of one agent.
 type notice struct {
-	row    Row
-	id     protocol.Identity
-	ended  *Ending // nil: it runs
-	failed bool
-	why    string
-}
-
-func newPresence(doors Deps, log *slog.Logger) *presence {
-	return &presence{deps: doors, log: log, latest: map[string]notice{}, wake: newTrigger()}
+	row   Row
+	write func(context.Context) error
 }
 
 // started reports that a process acts for the agent from now on.
 func (p *presence) started(row Row, id proc.Identity) {
-	p.enqueue(notice{row: row, id: protocol.Identity(id)})
+	p.enqueue(notice{row, func(ctx context.Context) error { return p.deps.Enroll(ctx, row, protocol.Identity(id)) }}, true)
 }
 
 // ended reports that the agent's process has ended.
 func (p *presence) ended(row Row, id proc.Identity, e Ending, failed bool, why string) {
-	p.enqueue(notice{row: row, id: protocol.Identity(id), ended: &e, failed: failed, why: why})
+	p.enqueue(notice{row, func(ctx context.Context) error { return p.deps.Leave(ctx, row, protocol.Identity(id), e, failed, why) }}, true)
 }
 
-func (p *presence) enqueue(n notice) {
+// enqueue keeps a notice until it is written. A notice that is not newer gives way to one that came meanwhile.
+func (p *presence) enqueue(n notice, newer bool) {
 	p.mu.Lock()
-	p.latest[n.row.id()] = n
-	p.mu.Unlock()
-	p.wake.set()
+	defer p.mu.Unlock()
+	if _, there := p.latest[n.row.id()]; newer || !there {
+		p.latest[n.row.id()] = n
+	}
+	if newer {
+		p.wake.set()
+	}
 }
 
 func (p *presence) takeAll() map[string]notice {
@@ -59,41 +57,25 @@ func (p *presence) takeAll() map[string]notice {
 	return all
 }
 
-// requeue keeps a notice that could not be written, unless there is a later notice for that agent.
-func (p *presence) requeue(id string, n notice) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, later := p.latest[id]; !later {
-		p.latest[id] = n
-	}
-}
-
-// The shortest and the longest delay between retries of failed writes.
-const (
-	againSoon = time.Second
-	againLate = time.Minute
-)
+// writeAgain is the delay before a failed write is tried again.
+const writeAgain = 5 * time.Second
 
 func (p *presence) run(ctx context.Context) {
-	pause := againSoon
+	failing := false
 	for {
-		clean := true
-		for id, n := range p.takeAll() {
-			if err := p.write(ctx, n); err != nil && ctx.Err() == nil {
-				if pause == againSoon {
-					p.log.Warn("the agent's presence cannot be written yet", "agent", n.row.label(), "error", err)
-				}
-				clean = false
-				p.requeue(id, n)
-			}
-		}
 		var again <-chan time.Time
-		if clean {
-			pause = againSoon
-		} else {
-			again = time.After(pause)
-			pause = min(2*pause, againLate)
+		for _, n := range p.takeAll() {
+			err := n.write(ctx)
+			if err == nil || ctx.Err() != nil {
+				continue
+			}
+			if !failing {
+				p.log.Warn("the agent's presence cannot be written yet", "agent", n.row.label(), "error", err)
+			}
+			again = time.After(writeAgain)
+			p.enqueue(n, false)
 		}
+		failing = again != nil
 		select {
 		case <-ctx.Done():
 			return
@@ -101,11 +83,4 @@ func (p *presence) run(ctx context.Context) {
 		case <-again:
 		}
 	}
-}
-
-func (p *presence) write(ctx context.Context, n notice) error {
-	if n.ended == nil {
-		return p.deps.Enroll(ctx, n.row, n.id)
-	}
-	return p.deps.Leave(ctx, n.row, n.id, *n.ended, n.failed, n.why)
 }

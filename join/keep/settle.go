@@ -42,8 +42,7 @@ func (l *life) adoptLeft(ctx context.Context) {
 // adopt takes over a process that already runs.
 func (l *life) adopt(id proc.Identity, generation int) {
 	known := l.rec.Process == id
-	l.child = adopt(id)
-	go l.child.watch(l.k.Now)
+	l.child = adopt(id, l.k.Now)
 	if !known {
 		l.rec.Process, l.rec.Generation, l.rec.Intent = id, generation, generation+1
 		l.rec.State, l.rec.Started, l.rec.NotBefore = active, l.k.Now(), time.Time{}

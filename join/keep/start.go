@@ -53,7 +53,6 @@ func (l *life) start(ctx context.Context) bool {
 		return true
 	}
 	l.rec.Process, l.rec.Unit = l.child.id, unit
-	go l.child.watch(l.k.Now)
 	l.save(false)
 	l.k.hook("after the record")
 	l.running("started")
@@ -75,7 +74,8 @@ func (l *life) begin(ctx context.Context, mark string) (unit string, err error) 
 		l.env = environ(l.k.Environ, l.row, l.rec.Mark, stateMark(l.k.State))
 	}
 	if l.path == "" {
-		if l.path, err = run.Find(l.row.Command[0], l.row.folder(), lookup(l.env, "PATH")); err != nil {
+		search, _ := run.Variable(l.env, "PATH")
+		if l.path, err = run.Find(l.row.Command[0], l.row.folder(), search); err != nil {
 			return "", err
 		}
 	}
@@ -83,7 +83,7 @@ func (l *life) begin(ctx context.Context, mark string) (unit string, err error) 
 	units := l.k.units(ctx, "")
 	switch {
 	case units == nil && l.k.config().Place != PlaceService:
-		l.child, err = spawn(l.path, l.row.Command, env, l.row.folder(), l.log)
+		l.child, err = spawn(l.path, l.row.Command, env, l.row.folder(), l.log, l.k.Now)
 		return "", err
 	case units == nil:
 		return "", fmt.Errorf("keep.place is %q, and no service manager can be reached; %q or %q does without", PlaceService, PlaceAuto, PlaceSession)
@@ -96,25 +96,16 @@ func (l *life) begin(ctx context.Context, mark string) (unit string, err error) 
 	}
 	id, err := proc.Inspect(pid)
 	if err != nil { // the process has already ended; the manager knows its exit status
-		id = proc.Identity{}
 		l.child = endedChild(Ending{At: l.k.Now(), Code: -1, Unknown: true})
 		return unit, nil
 	}
-	l.child = adopt(id)
+	l.child = adopt(id, l.k.Now)
 	return unit, nil
 }
 
 // unitName is the name of one life's transient service.
 func (l *life) unitName(generation int) string {
 	return fmt.Sprintf("steward-agent-%s-%s-%d.service", plain(l.row.Project, "-_."), plain(l.row.Name, "-_."), generation)
-}
-
-// endedChild is a life that ended before it could be watched.
-func endedChild(e Ending) *child {
-	c := newChild()
-	c.ended <- e
-	c.dead = true
-	return c
 }
 
 // unitStatus asks the manager for an exit status that the kernel did not report, and removes the unit.

@@ -64,11 +64,7 @@ func (a *agents) onState(ctx context.Context) {
 
 // list returns the agents that this steward starts.
 func (a *agents) list() []status.Kept {
-	var list []status.Kept
-	for _, kept := range a.keeper.List() {
-		list = append(list, status.Kept(kept))
-	}
-	return list
+	return a.keeper.List()
 }
 
 // restart ends the agent of an [[agent]] row and starts it again. It rejects a held agent, which would not start
@@ -84,7 +80,7 @@ func (a *agents) restart(ctx context.Context, k status.Kept, why string) (status
 		note.Error = terminal.ErrorText(err)
 	}
 	a.note(note)
-	return status.Kept(now), err
+	return now, err
 }
 
 // apply makes the keeper follow the configuration. Agents of projects that this run was not asked to supervise are
