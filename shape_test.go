@@ -23,8 +23,6 @@ const (
 )
 
 var largerTypes = map[string]int{
-	"protocol/jsonfile.Root":      47,
-	"protocol/jsonfile.folder":    43,
 	"supervisor/decide.decision":  43,
 	"supervisor/decide.taskJudge": 85,
 }

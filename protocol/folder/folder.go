@@ -266,10 +266,10 @@ func (f *Folder) Guarded(ctx context.Context, act func() error) error {
 	if f.Now.Sub(f.swept) >= sweepEvery {
 		f.swept = f.Now
 		for _, dir := range f.opts.Sweep {
-			_, _ = f.Root.Sweep(dir, f.Now)
+			_ = f.Root.Sweep(dir, f.Now)
 		}
 		for dir, drafts := range f.litter {
-			_, _ = f.Root.SweepThese(dir, drafts, f.Now)
+			_ = f.Root.SweepThese(dir, drafts, f.Now)
 		}
 	}
 	switch {

@@ -22,76 +22,66 @@ func (r *Root) Append(p string, line []byte, opts ...Option) error {
 	if len(line) == 0 || bytes.ContainsAny(line, "\r\n") {
 		return r.fail(opAppend, p, fmt.Errorf("%w: a log record is one line", ErrShape))
 	}
-	dir, name, err := r.parent(p)
-	if err != nil {
-		return r.fail(opAppend, p, err)
-	}
-	defer dir.release()
-	if err := r.appendIn(dir.folder, name, line, opts); err != nil {
-		return r.fail(opAppend, p, err)
-	}
-	return nil
+	return r.at(opAppend, p, func(e entry) error {
+		f, st, err := openLog(e, !slices.Contains(opts, Existing))
+		if err != nil {
+			return err
+		}
+		err = appendLine(f, st, line)
+		if err == nil && durable(opts) {
+			err = f.Sync()
+		}
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err == nil && st.Size == 0 {
+			err = settle(e.folder, durable(opts))
+		}
+		return err
+	})
 }
 
-func (r *Root) appendIn(dir folder, name string, line []byte, opts []Option) error {
-	wait := durable(opts)
-	f, st, err := r.openLog(dir, name)
-	if errors.Is(err, fs.ErrNotExist) && !slices.Contains(opts, Existing) {
-		if f, st, err = dir.createLog(name); errors.Is(err, fs.ErrExist) {
-			f, st, err = r.openLog(dir, name)
+func openLog(e entry, create bool) (f *os.File, st Stamp, err error) {
+	const flag = os.O_RDWR | os.O_APPEND
+	for range tries {
+		f, st, err = openPlain(e, flag)
+		if create && errors.Is(err, fs.ErrNotExist) {
+			if f, err = openNew(e, flag, newFileMode); err == nil {
+				st, err = fstat(f)
+			}
+		}
+		if !errors.Is(err, fs.ErrExist) { // else another process created it in between
+			break
 		}
 	}
-	if err != nil {
-		return err
+	if err == nil && st.Links > 1 {
+		_ = f.Close()
+		return nil, st, hostile(e.name, st)
 	}
-	err = appendLine(f, st, line)
-	if err == nil && wait {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil && st.Size == 0 {
-		err = dir.settle(wait)
-	}
-	return err
+	return f, st, err
 }
 
 // OpenAppend opens the plain file p of root for appending.
-func OpenAppend(root *Root, p string) (*os.File, error) {
-	dir, name, err := root.parent(p)
+func OpenAppend(root *Root, p string) (f *os.File, err error) {
+	err = root.at(opAppend, p, func(e entry) (err error) {
+		f, _, err = openLog(e, false)
+		return err
+	})
+	return f, err
+}
+
+// openNew creates a file with exactly this mode whatever the umask.
+func openNew(e entry, flag int, mode fs.FileMode) (*os.File, error) {
+	f, err := e.open(e.name, flag|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
-		return nil, root.fail(opAppend, p, err)
+		return nil, err
 	}
-	defer dir.release()
-	f, _, err := root.openLog(dir.folder, name)
-	if err != nil {
-		return nil, root.fail(opAppend, p, err)
+	bequeath(e.folder, f)
+	if err := f.Chmod(mode); err != nil {
+		_ = f.Close()
+		return nil, err
 	}
 	return f, nil
-}
-
-func (r *Root) openLog(dir folder, name string) (*os.File, Stamp, error) {
-	f, st, err := r.openIn(dir, name, os.O_RDWR|os.O_APPEND)
-	if err == nil && st.Links > 1 {
-		_ = f.Close()
-		return nil, Stamp{}, hostile(name, st)
-	}
-	return f, st, err
-}
-
-func (d folder) createLog(name string) (*os.File, Stamp, error) {
-	f, err := d.open(name, os.O_RDWR|os.O_APPEND|os.O_CREATE|os.O_EXCL, newFileMode)
-	if err != nil {
-		return nil, Stamp{}, err
-	}
-	d.bequeath(f)
-	if err := f.Chmod(newFileMode); err != nil {
-		_ = f.Close()
-		return nil, Stamp{}, err
-	}
-	st, err := fstat(f)
-	return f, st, err
 }
 
 func appendLine(f *os.File, st Stamp, line []byte) error {
@@ -127,4 +117,49 @@ func endsTorn(f *os.File, st Stamp) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// OpenLock opens the plain file p for locking and creates it if it is missing, but never its folder. Every user who may
+// write in that folder may take the lock.
+func (r *Root) OpenLock(p string) (lock *os.File, err error) {
+	err = r.at(opLock, p, func(e entry) error {
+		for range tries {
+			lock, err = openLock(e)
+			if errors.Is(err, fs.ErrNotExist) {
+				lock, err = openNew(e, os.O_RDWR, lockMode(e.folder))
+			}
+			if !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+		}
+		return ErrConflict
+	})
+	return lock, err
+}
+
+// openLock asks for the least access that works: read access is enough for a lock on a local disk, but NFS needs a
+// writable file.
+func openLock(e entry) (*os.File, error) {
+	f, st, err := openPlain(e, os.O_RDWR)
+	if errors.Is(err, fs.ErrPermission) || isReadOnly(err) {
+		f, _, err = openPlain(e, os.O_RDONLY)
+		return f, err
+	}
+	if err != nil {
+		return nil, err
+	}
+	if mode := lockMode(e.folder) | st.Mode.Perm(); mode != st.Mode.Perm() {
+		_ = f.Chmod(mode) // an older lock file, closed to other users; only its owner may change that
+	}
+	return f, nil
+}
+
+// lockMode grants access to a lock to all users who may write in its folder.
+func lockMode(d folder) fs.FileMode {
+	st, err := fstat(d.f)
+	if err != nil {
+		return 0o600
+	}
+	others := st.Mode.Perm() & 0o022
+	return 0o600 | others | others<<1
 }

@@ -60,24 +60,17 @@ func edit(doc []byte, e Set) ([]byte, error) {
 		return nil, err
 	}
 	// The inserted value may be nested too deeply or have duplicate keys: never write that.
-	if err := recheck(out); err != nil {
-		return nil, err
+	if _, err := scan(out); err != nil {
+		return nil, fmt.Errorf("the result would not be valid: %w", err)
 	}
 	return out, nil
-}
-
-func recheck(out []byte) error {
-	if _, err := scan(out); err != nil {
-		return fmt.Errorf("the result would not be valid: %w", err)
-	}
-	return nil
 }
 
 // rawValue is the value as JSON; verbatim: the spelling is the caller's own.
 func rawValue(v any) (raw []byte, verbatim bool, err error) {
 	switch v := v.(type) {
 	case jsontext.Value:
-		if err := check(v); err != nil {
+		if _, err := scan(v); err != nil {
 			return nil, false, fmt.Errorf("%w: the new value: %v", ErrShape, err)
 		}
 		return bytes.TrimSpace(v), true, nil
@@ -109,7 +102,7 @@ func put(t text, root node, path []string, raw []byte, verbatim bool) ([]byte, e
 		}
 		n, within = child, n
 	}
-	if same(t.doc, n, raw) {
+	if same(t.doc[n.start:n.end], raw) {
 		return t.doc, nil
 	}
 	return t.replace(n, within, raw, verbatim), nil
@@ -191,14 +184,4 @@ func (n *node) cut(child *node) (from, to int) {
 		return start, to
 	}
 	return n.start + 1, n.end - 1
-}
-
-func (n *node) len() int { return len(n.members) + len(n.items) }
-
-// span is the byte range of the i-th member (with its key) or item.
-func (n *node) span(i int) (start, end int) {
-	if n.kind == '{' {
-		return n.members[i].keyStart, n.members[i].value.end
-	}
-	return n.items[i].start, n.items[i].end
 }

@@ -41,7 +41,11 @@ var (
 	ErrExist      = fs.ErrExist
 )
 
-var errPath = fmt.Errorf("%w: path is absolute or leaves the folder", ErrHostile)
+var (
+	errPath     = fmt.Errorf("%w: path is absolute or leaves the folder", ErrHostile)
+	errGone     = fmt.Errorf("%w: it is gone", ErrConflict)
+	errReplaced = fmt.Errorf("%w: another file took its place", ErrConflict)
+)
 
 // Error is the error type of all functions here. Path is relative to the outermost Root (empty for functions that work
 // on bytes); At is set if a document was refused; Hint is advice for the operator and may be empty.
@@ -95,6 +99,7 @@ func (e *Error) Is(target error) bool {
 
 // Operations, as shown in messages.
 const (
+	opOpen   = "open folder"
 	opRead   = "read"
 	opStat   = "look at"
 	opList   = "list"
@@ -103,7 +108,6 @@ const (
 	opUpdate = "update"
 	opAppend = "append to"
 	opRename = "rename"
-	opLink   = "link"
 	opRemove = "remove"
 	opMkdir  = "make folder"
 	opSweep  = "sweep"
@@ -117,7 +121,7 @@ const (
 // changesFolder: the operation needs write permission on the folder, not on the file.
 func changesFolder(op string) bool {
 	switch op {
-	case opCreate, opChange, opRename, opLink, opRemove, opMkdir, opSweep:
+	case opCreate, opChange, opRename, opRemove, opMkdir, opSweep:
 		return true
 	}
 	return false
@@ -155,34 +159,25 @@ func hint(err error) string {
 	return ""
 }
 
-// fail is newError for a path below r; a permission error gets a hint that names the missing permission.
-func (r *Root) fail(op, p string, err error) error {
-	e := newError(op, path.Join(r.base, p), err)
-	if e.Hint == "" && errors.Is(err, fs.ErrPermission) {
-		e.Hint = r.missing(op, p)
-	}
-	return e
-}
-
 // missing names the permission that op on p lacks.
-func (r *Root) missing(op, p string) string {
-	dir, name, err := r.parent(p)
-	if err != nil {
-		if up := path.Dir(p); up != p && up != "." {
-			return r.missing(opList, up)
-		}
-		dir, name = reached{folder: r.top}, "."
+func missing(r *Root, op, p string) string {
+	e, err := entry{folder: r.top, name: "."}, error(nil)
+	if p != "." {
+		e, err = reach(r.top, p)
 	}
-	defer dir.release()
+	if err != nil {
+		return missing(r, opList, path.Dir(p))
+	}
+	defer e.release()
 	want, where := "read permission (r--)", "file "+path.Join(r.base, p)
-	st, err := dir.lstat(name)
+	st, err := e.stat()
 	switch {
-	case err != nil && !changesFolder(op):
+	case changesFolder(op), err != nil:
 		want, where = "search permission (--x)", "folder "+path.Join(r.base, path.Dir(p))
-		st, _ = dir.stat()
-	case changesFolder(op):
-		want, where = "write and search permission (-wx)", "folder "+path.Join(r.base, path.Dir(p))
-		st, _ = dir.stat()
+		if changesFolder(op) {
+			want = "write and search permission (-wx)"
+		}
+		st, _ = fstat(e.f)
 	case st.Mode.IsDir():
 		want, where = "read and search permission (r-x)", "folder "+path.Join(r.base, p)
 	case op == opAppend:
@@ -196,24 +191,4 @@ func (s Stamp) owner() string {
 		return fmt.Sprintf("mode %#o", s.Mode.Perm())
 	}
 	return fmt.Sprintf("mode %#o, owner uid %d gid %d, running as uid %d", s.Mode.Perm(), s.UID, s.GID, os.Geteuid())
-}
-
-// hostile describes what was found instead of a plain file.
-func hostile(what string, s Stamp) error {
-	kind := "something else"
-	switch m := s.Mode; {
-	case m.IsDir():
-		kind = "a folder"
-	case m.IsRegular():
-		kind = fmt.Sprintf("a file with %d hard links", s.Links)
-	case m&fs.ModeSymlink != 0:
-		kind = "a symbolic link"
-	case m&fs.ModeNamedPipe != 0:
-		kind = "a FIFO"
-	case m&fs.ModeSocket != 0:
-		kind = "a socket"
-	case m&fs.ModeDevice != 0:
-		kind = "a device"
-	}
-	return fmt.Errorf("%w: %s is %s", ErrHostile, what, kind)
 }

@@ -45,7 +45,6 @@ func TestNotAPlainFile(t *testing.T) {
 		want(t, r.Append(name, []byte("x")), jsonfile.ErrHostile, kind)
 		want(t, r.Rename(name, "moved"), jsonfile.ErrHostile, kind)
 		want(t, r.RenameIf(name, "moved", jsonfile.SumOf(nil)), jsonfile.ErrHostile, kind)
-		want(t, r.Link(name, "linked"), jsonfile.ErrHostile, kind)
 		want(t, r.Create(name, nil, 0o644), jsonfile.ErrExist)
 	}
 	must(t, r.Remove("link-out"))

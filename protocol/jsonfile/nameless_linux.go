@@ -22,7 +22,7 @@ func (d folder) give(f *os.File, name string) error {
 	if err == nil || isNoSpace(err) || isReadOnly(err) || errors.Is(err, unix.EIO) {
 		return err
 	}
-	if st, serr := d.stat(); serr != nil || st.Links == 0 {
+	if st, serr := fstat(d.f); serr != nil || st.Links == 0 {
 		return err // the folder was removed
 	}
 	return errors.ErrUnsupported

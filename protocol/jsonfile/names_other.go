@@ -3,7 +3,7 @@
 package jsonfile
 
 func (d folder) each(take func(name []byte)) error {
-	names, err := d.names()
+	names, err := d.f.Readdirnames(-1)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
 )
 
 // DefaultMax is the size limit of a read whose max is 0 or less.
@@ -16,18 +15,32 @@ const DefaultMax = 1 << 20
 // tries bounds retries while another program modifies the file.
 const tries = 5
 
+// Blob is a file's content with the Stamp at which it was read.
+type Blob struct {
+	Data  []byte
+	Stamp Stamp
+	Sum   Sum
+}
+
 // Read reads a whole file of at most max bytes (0: DefaultMax). The content was identical in two passes, so a document
 // is never mixed with the one that a truncating writer puts in its place; a file that keeps changing is ErrTorn. The
 // content is not interpreted: an empty file is no error here.
 //
 // Errors: ErrNotExist, ErrPermission, ErrHostile, ErrTooBig, ErrTorn.
-func (r *Root) Read(p string, max int64) (Blob, error) {
-	f, blob, err := r.openRead(p, max)
-	if err != nil {
-		return Blob{}, r.fail(opRead, p, err)
-	}
-	_ = f.Close()
-	return blob, nil
+func (r *Root) Read(p string, max int64) (blob Blob, err error) {
+	err = r.at(opRead, p, func(e entry) error {
+		f, _, err := openPlain(e, os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		data, st, err := steady(f, limit(max))
+		if err == nil {
+			blob = Blob{data, st, SumOf(data)}
+		}
+		return err
+	})
+	return blob, err
 }
 
 // Load reads p and parses it as one JSON object. The Blob is valid even if the document is not (ErrTorn, ErrBad).
@@ -37,134 +50,62 @@ func (r *Root) Load(p string, max int64) (Object, Blob, error) {
 		return Object{}, Blob{}, err
 	}
 	o, err := Parse(blob.Data)
-	if err != nil {
-		return Object{}, blob, r.fail(opParse, p, err)
-	}
-	return o, blob, nil
+	return o, blob, r.fail(opParse, p, err)
 }
 
 // Stat examines p without opening it. A folder is no error (Mode.IsDir); anything that is neither a folder nor a plain
 // file is reported as ErrHostile together with its Stamp.
-func (r *Root) Stat(p string) (Stamp, error) {
+func (r *Root) Stat(p string) (st Stamp, err error) {
 	if p == "." {
-		st, err := r.top.stat()
-		if err != nil {
-			return Stamp{}, r.fail(opStat, p, err)
-		}
-		return st, nil
-	}
-	dir, name, err := r.parent(p)
-	if err != nil {
-		return Stamp{}, r.fail(opStat, p, err)
-	}
-	defer dir.release()
-	st, err := dir.lstat(name)
-	if err != nil {
-		return Stamp{}, r.fail(opStat, p, err)
-	}
-	if !st.Mode.IsDir() {
-		err = r.plain(name, st)
-	}
-	if err != nil {
+		st, err = fstat(r.top.f)
 		return st, r.fail(opStat, p, err)
 	}
-	return st, nil
-}
-
-// List returns the names in the folder p ("." is the root), unordered, and the folder's Stamp from before the read: if
-// the Stamp was Settled and is equal later, no entry has been added or removed.
-func (r *Root) List(p string) ([]string, Stamp, error) {
-	d, err := r.descend(p)
-	if err != nil {
-		return nil, Stamp{}, r.fail(opList, p, err)
-	}
-	defer d.release()
-	st, err := d.stat()
-	if err != nil {
-		return nil, Stamp{}, r.fail(opList, p, err)
-	}
-	names, err := d.names()
-	if err != nil {
-		return nil, Stamp{}, r.fail(opList, p, err)
-	}
-	return names, st, nil
-}
-
-// Each passes every name in the folder p to take, unordered, and returns the Stamp that List would. The bytes of a name
-// are valid until take returns: listing 100,000 names makes no garbage. On an error only some names were passed.
-func (r *Root) Each(p string, take func(name []byte)) (Stamp, error) {
-	d, err := r.descend(p)
-	if err != nil {
-		return Stamp{}, r.fail(opList, p, err)
-	}
-	defer d.release()
-	st, err := d.stat()
-	if err == nil {
-		err = d.each(take)
-		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w: the folder was removed while it was read", ErrTorn)
+	err = r.at(opStat, p, func(e entry) (err error) {
+		if st, err = e.stat(); err == nil && !st.Mode.IsDir() && !st.Mode.IsRegular() {
+			err = hostile(e.name, st)
 		}
-	}
-	if err != nil {
-		return Stamp{}, r.fail(opList, p, err)
-	}
-	return st, nil
+		return err
+	})
+	return st, err
+}
+
+// Is reports whether the name p still refers to the open file f.
+func (r *Root) Is(p string, f *os.File) bool {
+	named, err := r.Stat(p)
+	own, ferr := fstat(f)
+	return err == nil && ferr == nil && named.sameFile(own)
 }
 
 // ReadAt reads at most max bytes (0: DefaultMax) of a growing file from offset on. No bytes and no error means that
 // nothing new is there; a Stamp.Size below offset means that the file was truncated or replaced, so offset is invalid.
-func (r *Root) ReadAt(p string, offset, max int64) ([]byte, Stamp, error) {
-	f, st, err := r.openPlain(p, os.O_RDONLY)
-	if err != nil {
-		return nil, Stamp{}, r.fail(opRead, p, err)
-	}
-	defer f.Close()
-	n := min(limit(max), st.Size-offset)
-	if n <= 0 || offset < 0 {
-		return nil, st, nil
-	}
-	data, err := readAll(f, offset, n)
-	if err != nil {
-		return nil, Stamp{}, r.fail(opRead, p, err)
-	}
-	return data, st, nil
+func (r *Root) ReadAt(p string, offset, max int64) (data []byte, st Stamp, err error) {
+	err = r.at(opRead, p, func(e entry) error {
+		f, now, err := openPlain(e, os.O_RDONLY)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		st = now
+		if n := min(limit(max), st.Size-offset); n > 0 && offset >= 0 {
+			data, err = readAll(f, offset, n)
+		}
+		return err
+	})
+	return data, st, err
 }
 
-// openRead is Read with the file left open.
-func (r *Root) openRead(p string, max int64) (*os.File, Blob, error) {
-	f, _, err := r.openPlain(p, os.O_RDONLY)
-	if err != nil {
-		return nil, Blob{}, err
-	}
-	data, st, err := steady(f, limit(max))
-	if err != nil {
-		_ = f.Close()
-		return nil, Blob{}, err
-	}
-	return f, Blob{data, st, SumOf(data)}, nil
-}
-
-// openPlain opens p if it is a plain file. It checks before opening, because opening a device can have side effects,
-// and again afterwards, because the entry may have been swapped in between.
-func (r *Root) openPlain(p string, flag int) (*os.File, Stamp, error) {
-	dir, name, err := r.parent(p)
-	if err != nil {
-		return nil, Stamp{}, err
-	}
-	defer dir.release()
-	return r.openIn(dir.folder, name, flag)
-}
-
-func (r *Root) openIn(dir folder, name string, flag int) (*os.File, Stamp, error) {
+// openPlain opens a plain file. It checks before opening, because opening a device can have side effects, and again
+// afterwards, because the entry may have been swapped in between.
+func openPlain(e entry, flag int) (*os.File, Stamp, error) {
 	for range tries {
-		want, err := dir.lstat(name)
+		want, err := e.stat()
+		if err == nil && !want.Mode.IsRegular() {
+			err = hostile(e.name, want)
+		}
 		if err != nil {
 			return nil, Stamp{}, err
 		}
-		if err := r.plain(name, want); err != nil {
-			return nil, Stamp{}, err
-		}
-		f, err := dir.open(name, flag, 0)
+		f, err := e.open(e.name, flag, 0)
 		if isLink(err) || errors.Is(err, fs.ErrNotExist) {
 			continue // swapped in between: check again
 		}
@@ -180,14 +121,7 @@ func (r *Root) openIn(dir folder, name string, flag int) (*os.File, Stamp, error
 			return nil, Stamp{}, err
 		}
 	}
-	return nil, Stamp{}, fmt.Errorf("%w: it was replaced with every look", ErrTorn)
-}
-
-func (r *Root) plain(name string, st Stamp) error {
-	if !st.Mode.IsRegular() || r.OneLink && st.Links > 1 {
-		return hostile(path.Base(name), st)
-	}
-	return nil
+	return nil, Stamp{}, fmt.Errorf("%w: it was replaced at every attempt to open it", ErrTorn)
 }
 
 // steady reads f until two passes agree. The Stamp, taken before both, is not enough: it moves in steps of

@@ -51,10 +51,3 @@ func SumOf(data []byte) Sum {
 	h := sha256.Sum256(data)
 	return Sum(hex.EncodeToString(h[:16]))
 }
-
-// Blob is a file's content with the Stamp at which it was read.
-type Blob struct {
-	Data  []byte
-	Stamp Stamp
-	Sum   Sum
-}

@@ -8,9 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepsOld: a file that was renamed over stays readable through an open handle.
-const keepsOld = true
-
 // folder is an open directory. Every name passed to it is a single component; together with O_NOFOLLOW, no call can
 // leave the directory.
 type folder struct{ f *os.File }
@@ -45,8 +42,6 @@ func openTop(path string) (folder, error) {
 
 func (d folder) close() error { return d.f.Close() }
 
-func (d folder) again() (folder, error) { return d.sub(".") }
-
 func (d folder) sub(name string) (folder, error) {
 	f, err := d.openAt(name, dirFlags, 0)
 	return folder{f}, err
@@ -75,8 +70,6 @@ func (d folder) lstat(name string) (Stamp, error) {
 	return stamp(&st), err
 }
 
-func (d folder) stat() (Stamp, error) { return fstat(d.f) }
-
 func fstat(f *os.File) (Stamp, error) {
 	var st unix.Stat_t
 	err := folder{f}.on(func(fd int) error { return unix.Fstat(fd, &st) })
@@ -88,11 +81,9 @@ func (d folder) isAt(path string) bool {
 	if err := unix.Stat(path, &st); err != nil {
 		return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENOTDIR) && !errors.Is(err, unix.ELOOP) && !errors.Is(err, unix.EACCES)
 	}
-	own, err := d.stat()
+	own, err := fstat(d.f)
 	return err != nil || own.sameFile(stamp(&st))
 }
-
-func (d folder) names() ([]string, error) { return d.f.Readdirnames(-1) }
 
 func (d folder) mkdir(name string, perm fs.FileMode) error {
 	return d.on(func(fd int) error { return unix.Mkdirat(fd, name, uint32(perm.Perm())) })
@@ -133,13 +124,6 @@ func (d folder) sync() error {
 	}
 	return err
 }
-
-// Chown gives the folder another owner.
-func (d folder) Chown(uid, gid int) error { return d.f.Chown(uid, gid) }
-
-func (d folder) chmod(perm fs.FileMode) error { return d.f.Chmod(perm.Perm()) }
-
-func chown(f *os.File, uid, gid int) error { return f.Chown(uid, gid) }
 
 func stamp(st *unix.Stat_t) Stamp {
 	return Stamp{

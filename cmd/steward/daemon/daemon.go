@@ -149,7 +149,7 @@ func (h *Daemon) openState() error {
 		return err
 	}
 	h.onClose(func() { _ = root.Close() })
-	_, _ = root.Sweep(".", time.Now())
+	_ = root.Sweep(".", time.Now())
 	if !h.options.Once {
 		if h.listener, err = platform.Listen(h.paths.Socket); err != nil {
 			return err
