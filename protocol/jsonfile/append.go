@@ -22,7 +22,7 @@ func (r *Root) Append(p string, line []byte, opts ...Option) error {
 	if len(line) == 0 || bytes.ContainsAny(line, "\r\n") {
 		return r.fail(opAppend, p, fmt.Errorf("%w: a log record is one line", ErrShape))
 	}
-	return r.at(opAppend, p, func(e entry) error {
+	return r.at(opAppend, p, func(e dirEntry) error {
 		f, st, err := openLog(e, !slices.Contains(opts, Existing))
 		if err != nil {
 			return err
@@ -41,7 +41,7 @@ func (r *Root) Append(p string, line []byte, opts ...Option) error {
 	})
 }
 
-func openLog(e entry, create bool) (f *os.File, st Stamp, err error) {
+func openLog(e dirEntry, create bool) (f *os.File, st Stamp, err error) {
 	const flag = os.O_RDWR | os.O_APPEND
 	for range tries {
 		f, st, err = openPlain(e, flag)
@@ -71,7 +71,7 @@ func OpenAppend(root *Root, p string) (f *os.File, err error) {
 }
 
 // openNew creates a file with exactly this mode whatever the umask.
-func openNew(e entry, flag int, mode fs.FileMode) (*os.File, error) {
+func openNew(e dirEntry, flag int, mode fs.FileMode) (*os.File, error) {
 	f, err := e.open(e.name, flag|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return nil, err
@@ -122,7 +122,7 @@ func endsTorn(f *os.File, st Stamp) (bool, error) {
 // OpenLock opens the plain file p for locking and creates it if it is missing, but never its folder. Every user who may
 // write in that folder may take the lock.
 func (r *Root) OpenLock(p string) (lock *os.File, err error) {
-	err = r.at(opLock, p, func(e entry) error {
+	err = r.at(opLock, p, func(e dirEntry) error {
 		for range tries {
 			lock, err = openLock(e)
 			if errors.Is(err, fs.ErrNotExist) {
@@ -139,7 +139,7 @@ func (r *Root) OpenLock(p string) (lock *os.File, err error) {
 
 // openLock asks for the least access that works: read access is enough for a lock on a local disk, but NFS needs a
 // writable file.
-func openLock(e entry) (*os.File, error) {
+func openLock(e dirEntry) (*os.File, error) {
 	f, st, err := openPlain(e, os.O_RDWR)
 	if errors.Is(err, fs.ErrPermission) || isReadOnly(err) {
 		f, _, err = openPlain(e, os.O_RDONLY)

@@ -26,8 +26,8 @@ var namesFail atomic.Bool
 // newDraft writes data into a new file in d, with the mode and owner of like. On error it leaves nothing behind. If the
 // system supports it, the file has no name until it is complete, so a half-written draft does not block the removal of
 // the folder.
-func newDraft(d folder, data []byte, like Stamp, wait bool) (entry, error) {
-	e := entry{folder: d, name: tempName()}
+func newDraft(d folder, data []byte, like Stamp, wait bool) (dirEntry, error) {
+	e := dirEntry{folder: d, name: tempName()}
 	f, err := (*os.File)(nil), errors.ErrUnsupported
 	if !namesFail.Load() {
 		f, err = d.nameless()
@@ -37,7 +37,7 @@ func newDraft(d folder, data []byte, like Stamp, wait bool) (entry, error) {
 		f, err = d.open(e.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if err != nil {
-		return entry{}, err
+		return dirEntry{}, err
 	}
 	err = fill(d, f, data, like, wait)
 	if err == nil && !named {
@@ -54,7 +54,7 @@ func newDraft(d folder, data []byte, like Stamp, wait bool) (entry, error) {
 		if named {
 			_ = d.unlink(e.name)
 		}
-		return entry{}, err
+		return dirEntry{}, err
 	}
 	return e, nil
 }
@@ -108,7 +108,7 @@ func dress(f *os.File, like Stamp) error {
 
 // publish puts a draft in the place of target, if that is still the judged file. If the system can swap two entries, a
 // file that arrived at the last moment is swapped back; elsewhere a race of some microseconds remains.
-func publish(draft, target entry, old *Late) error {
+func publish(draft, target dirEntry, old *Late) error {
 	if old == nil {
 		err := moveNew(draft, target)
 		if errors.Is(err, fs.ErrExist) {

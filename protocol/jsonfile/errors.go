@@ -161,7 +161,7 @@ func hint(err error) string {
 
 // missing names the permission that op on p lacks.
 func missing(r *Root, op, p string) string {
-	e, err := entry{folder: r.top, name: "."}, error(nil)
+	e, err := dirEntry{folder: r.top, name: "."}, error(nil)
 	if p != "." {
 		e, err = reach(r.top, p)
 	}

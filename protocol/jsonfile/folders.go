@@ -71,7 +71,7 @@ func (r *Root) MkdirAll(p string, mode fs.FileMode) error {
 // Mkdir makes the single folder p, like MkdirAll. It returns ErrNotExist if the parent is missing: a removed folder is
 // not recreated.
 func (r *Root) Mkdir(p string, mode fs.FileMode) error {
-	return r.at(opMkdir, p, func(e entry) error {
+	return r.at(opMkdir, p, func(e dirEntry) error {
 		d, err := makeIn(e.folder, e.name, mode)
 		if err == nil {
 			_ = d.close()
@@ -142,7 +142,7 @@ func (r *Root) SyncFiles(files []string) []error {
 	return errs
 }
 
-func syncFile(e entry) error {
+func syncFile(e dirEntry) error {
 	f, _, err := openPlain(e, syncFlag)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

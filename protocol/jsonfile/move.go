@@ -16,7 +16,7 @@ func (r *Root) Rename(old, new string, opts ...Option) error {
 // RenameIf is Rename for a file whose content has the sum expect, else ErrConflict. A client that has the file open
 // keeps writing into it under its new name, so nothing is lost.
 func (r *Root) RenameIf(old, new string, expect Sum, opts ...Option) error {
-	return r.at(opRename, old, func(from entry) error {
+	return r.at(opRename, old, func(from dirEntry) error {
 		to, err := reach(r.top, new)
 		if err != nil {
 			return err
@@ -31,7 +31,7 @@ func (r *Root) RenameIf(old, new string, expect Sum, opts ...Option) error {
 }
 
 // move renames the judged file, and puts another file that took its place at the last moment back.
-func move(from, to entry, expect Sum, wait, within bool) error {
+func move(from, to dirEntry, expect Sum, wait, within bool) error {
 	judged, err := judgeMove(from, expect)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func move(from, to entry, expect Sum, wait, within bool) error {
 }
 
 // judgeMove checks that e is a plain file and, unless expect is Any, its content.
-func judgeMove(e entry, expect Sum) (Stamp, error) {
+func judgeMove(e dirEntry, expect Sum) (Stamp, error) {
 	if expect == Any {
 		st, err := e.stat()
 		if err == nil && !st.Mode.IsRegular() {
@@ -70,7 +70,7 @@ func judgeMove(e entry, expect Sum) (Stamp, error) {
 
 // moveNew renames and never overwrites. If the system has no such call, a hard link does the same in two steps; both
 // names exist for a moment.
-func moveNew(from, to entry) error {
+func moveNew(from, to dirEntry) error {
 	err := from.renameNew(from.name, to.folder, to.name)
 	if !unsupported(err) {
 		return err
@@ -83,7 +83,7 @@ func moveNew(from, to entry) error {
 
 // Remove deletes a file or a link (not the link's target). It refuses folders.
 func (r *Root) Remove(p string, opts ...Option) error {
-	return r.at(opRemove, p, func(e entry) error {
+	return r.at(opRemove, p, func(e dirEntry) error {
 		st, err := e.stat()
 		if err == nil && st.Mode.IsDir() {
 			err = hostile(e.name, st)
@@ -101,8 +101,8 @@ func (r *Root) Remove(p string, opts ...Option) error {
 // RemoveIf deletes a plain file whose content has the sum expect, else ErrConflict. It moves the file aside first, so
 // that a file which takes its place at the last moment is not deleted.
 func (r *Root) RemoveIf(p string, expect Sum, opts ...Option) error {
-	return r.at(opRemove, p, func(e entry) error {
-		aside := entry{folder: e.folder, name: tempName()}
+	return r.at(opRemove, p, func(e dirEntry) error {
+		aside := dirEntry{folder: e.folder, name: tempName()}
 		err := move(e, aside, expect, false, true)
 		if err == nil {
 			err = aside.unlink(aside.name)

@@ -28,7 +28,7 @@ type Blob struct {
 //
 // Errors: ErrNotExist, ErrPermission, ErrHostile, ErrTooBig, ErrTorn.
 func (r *Root) Read(p string, max int64) (blob Blob, err error) {
-	err = r.at(opRead, p, func(e entry) error {
+	err = r.at(opRead, p, func(e dirEntry) error {
 		f, _, err := openPlain(e, os.O_RDONLY)
 		if err != nil {
 			return err
@@ -60,7 +60,7 @@ func (r *Root) Stat(p string) (st Stamp, err error) {
 		st, err = fstat(r.top.f)
 		return st, r.fail(opStat, p, err)
 	}
-	err = r.at(opStat, p, func(e entry) (err error) {
+	err = r.at(opStat, p, func(e dirEntry) (err error) {
 		if st, err = e.stat(); err == nil && !st.Mode.IsDir() && !st.Mode.IsRegular() {
 			err = hostile(e.name, st)
 		}
@@ -79,7 +79,7 @@ func (r *Root) Is(p string, f *os.File) bool {
 // ReadAt reads at most max bytes (0: DefaultMax) of a growing file from offset on. No bytes and no error means that
 // nothing new is there; a Stamp.Size below offset means that the file was truncated or replaced, so offset is invalid.
 func (r *Root) ReadAt(p string, offset, max int64) (data []byte, st Stamp, err error) {
-	err = r.at(opRead, p, func(e entry) error {
+	err = r.at(opRead, p, func(e dirEntry) error {
 		f, now, err := openPlain(e, os.O_RDONLY)
 		if err != nil {
 			return err
@@ -96,7 +96,7 @@ func (r *Root) ReadAt(p string, offset, max int64) (data []byte, st Stamp, err e
 
 // openPlain opens a plain file. It checks before opening, because opening a device can have side effects, and again
 // afterwards, because the entry may have been swapped in between.
-func openPlain(e entry, flag int) (*os.File, Stamp, error) {
+func openPlain(e dirEntry, flag int) (*os.File, Stamp, error) {
 	for range tries {
 		want, err := e.stat()
 		if err == nil && !want.Mode.IsRegular() {

@@ -56,7 +56,7 @@ func (r *Root) Alive() bool { return r.top.isAt(r.dir) }
 func (r *Root) Writable() error { return r.fail(opCreate, ".", r.top.mayWrite()) }
 
 // at runs do for the name p, and describes its error.
-func (r *Root) at(op, p string, do func(entry) error) error {
+func (r *Root) at(op, p string, do func(dirEntry) error) error {
 	e, err := reach(r.top, p)
 	if err == nil {
 		err = do(e)
@@ -91,32 +91,32 @@ func (r *Root) fail(op, p string, err error) error {
 	return e
 }
 
-// entry is a name in an open folder.
-type entry struct {
+// dirEntry is a name in an open folder.
+type dirEntry struct {
 	folder
 	name string
 	own  bool // the folder was opened for this entry
 }
 
-func (e entry) release() {
+func (e dirEntry) release() {
 	if e.own {
 		_ = e.close()
 	}
 }
 
-func (e entry) stat() (Stamp, error) { return e.lstat(e.name) }
+func (e dirEntry) stat() (Stamp, error) { return e.lstat(e.name) }
 
 // reach opens the folder that holds p.
-func reach(top folder, p string) (entry, error) {
+func reach(top folder, p string) (dirEntry, error) {
 	if err := checkPath(p); err != nil {
-		return entry{}, err
+		return dirEntry{}, err
 	}
 	dir, name := path.Split(p)
 	if dir == "" {
-		return entry{folder: top, name: name}, nil
+		return dirEntry{folder: top, name: name}, nil
 	}
 	d, err := descend(top, strings.TrimSuffix(dir, "/"))
-	return entry{d, name, true}, err
+	return dirEntry{d, name, true}, err
 }
 
 // descend opens the folder p, one component at a time, and follows no link: os.Root would follow links that stay inside,

@@ -30,7 +30,7 @@ const newFileMode = 0o644
 // Create writes a new file. It appears whole, with exactly this mode whatever the umask, or not at all. It returns
 // ErrExist if the name is taken by anything.
 func (r *Root) Create(p string, data []byte, mode fs.FileMode, opts ...Option) error {
-	return r.at(opCreate, p, func(e entry) error {
+	return r.at(opCreate, p, func(e dirEntry) error {
 		if _, err := e.stat(); err == nil {
 			return fs.ErrExist
 		}
@@ -53,7 +53,7 @@ func (r *Root) Create(p string, data []byte, mode fs.FileMode, opts ...Option) e
 // A client may have the old file open and still write into it; the Late reports that. The Late is nil if nothing was
 // replaced; otherwise the caller closes it. An error that names the folder's sync occurred after the replacement.
 func (r *Root) Replace(p string, data []byte, expect Sum, opts ...Option) (old *Late, err error) {
-	err = r.at(opChange, p, func(e entry) (err error) {
+	err = r.at(opChange, p, func(e dirEntry) (err error) {
 		old, err = judge(e, expect)
 		if errors.Is(err, fs.ErrNotExist) {
 			old, err = nil, nil
@@ -87,7 +87,7 @@ func (r *Root) Replace(p string, data []byte, expect Sum, opts ...Option) (old *
 }
 
 // judge opens the plain file at e, whose content must have the sum expect.
-func judge(e entry, expect Sum) (*Late, error) {
+func judge(e dirEntry, expect Sum) (*Late, error) {
 	f, _, err := openPlain(e, os.O_RDONLY)
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, &Error{Op: opRead, Err: err}
@@ -173,7 +173,7 @@ func (l *Late) Close() error {
 }
 
 // unchanged compares once more, because the caller waited for the disk since the judgement.
-func (l *Late) unchanged(e entry) error {
+func (l *Late) unchanged(e dirEntry) error {
 	st, err := e.stat()
 	if err != nil || !st.sameFile(l.stamp) {
 		return ErrConflict
