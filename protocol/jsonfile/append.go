@@ -63,7 +63,7 @@ func openLog(e dirEntry, create bool) (f *os.File, st Stamp, err error) {
 
 // OpenAppend opens the plain file p of root for appending.
 func OpenAppend(root *Root, p string) (f *os.File, err error) {
-	err = root.at(opAppend, p, func(e entry) (err error) {
+	err = root.at(opAppend, p, func(e dirEntry) (err error) {
 		f, _, err = openLog(e, false)
 		return err
 	})
