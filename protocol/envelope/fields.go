@@ -11,54 +11,34 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// need is how important a field is.
-type need int
+// moments is the form of a deadline.
+var moments = folder.Form{Name: "a time or a span of time", Fits: func(v jsonfile.Value) bool { return momentOf(v).known() }}
 
-const (
-	optional need = iota // only a wrong type is reported, as a low finding
-	wanted               // part of the message's structure: a finding
-	required             // on the document's list of Required Fields: a Fault
-)
-
-// form is what a field must be.
-type form struct {
-	name string
-	fits func(jsonfile.Value) bool
+// fieldsOf are the fields by type (protocol 004, Message Types), in addition to those that every message has. The required
+// ones are those of the document's list of Required Fields.
+var fieldsOf = [...][]folder.Field{
+	assigns: {{Key: "to_agent", Form: folder.Text}, {Key: "task_name", Form: folder.Text}, {Key: "requirements", Form: folder.Filled},
+		{Key: "acceptance_criteria", Form: folder.Filled}, optional("priority", folder.Text), optional("deadline", moments),
+		optional("related_tasks", folder.Texts), optional("blocked_by", folder.Texts), optional("files_to_review", folder.Texts),
+		optional("context", folder.Object)},
+	acknowledges: {wanted("status", folder.Text), wanted("understood", folder.Boolean), optional("clarifications_needed", folder.Texts),
+		optional("estimated_completion", moments)},
+	escalates: {wanted("blocker_type", folder.Text), wanted("description", folder.Text), optional("severity", folder.Text),
+		optional("options", folder.Texts), optional("escalate_to", folder.Text)},
+	resolves: {wanted("to_agent", folder.Text), wanted("decision", folder.Text), wanted("resume_task", folder.Boolean)},
+	completes: {wanted("status", folder.Text), wanted("output", folder.Object), optional("output.summary", folder.Text),
+		wanted("validation", folder.Object), wanted("validation.all_passed", folder.Boolean), optional("validation.issues", folder.Texts)},
+	rejects: {wanted("to_agent", folder.Text), wanted("reason", folder.Text), optional("deadline", moments), wanted("issues", folder.Texts),
+		wanted("action_required", folder.Any)},
+	unknown: {optional("to_agent", folder.Text)},
 }
 
-var (
-	aText   = form{"a string", func(v jsonfile.Value) bool { return v.Kind() == "string" }}
-	aFlag   = form{"true or false", func(v jsonfile.Value) bool { return v.Kind() == "boolean" }}
-	aValue  = form{"a value", func(jsonfile.Value) bool { return true }}
-	aTime   = form{"a time", func(v jsonfile.Value) bool { _, p := v.Stated(); return p.OK() }}
-	aMoment = form{"a time or a span of time", func(v jsonfile.Value) bool { return momentOf(v).known() }}
-	anObj   = form{"an object", func(v jsonfile.Value) bool { return v.Kind() == "object" }}
-	// A single string counts as a list of one.
-	aList = form{"an array", func(v jsonfile.Value) bool { _, p := v.Strings(); return p.OK() || v.Kind() == "string" }}
-)
-
-// field is what the document says about one field of a message.
-type field struct {
-	path string // its key, or two keys with a dot in between
-	form form
-	need need
+func wanted(key string, form folder.Form) folder.Field {
+	return folder.Field{Key: key, Form: form, Need: folder.Wanted}
 }
 
-// fieldsOf are the fields by type (protocol 004, Message Types), in addition to those that every message has.
-var fieldsOf = [...][]field{
-	assigns: {{"to_agent", aText, required}, {"task_name", aText, required}, {"requirements", aList, required},
-		{"acceptance_criteria", aList, required}, {"priority", aText, optional}, {"deadline", aMoment, optional},
-		{"related_tasks", aList, optional}, {"blocked_by", aList, optional}, {"files_to_review", aList, optional}, {"context", anObj, optional}},
-	acknowledges: {{"status", aText, wanted}, {"understood", aFlag, wanted}, {"clarifications_needed", aList, optional},
-		{"estimated_completion", aMoment, optional}},
-	escalates: {{"blocker_type", aText, wanted}, {"description", aText, wanted}, {"severity", aText, optional}, {"options", aList, optional},
-		{"escalate_to", aText, optional}},
-	resolves: {{"to_agent", aText, wanted}, {"decision", aText, wanted}, {"resume_task", aFlag, wanted}},
-	completes: {{"status", aText, wanted}, {"output", anObj, wanted}, {"output.summary", aText, optional}, {"validation", anObj, wanted},
-		{"validation.all_passed", aFlag, wanted}, {"validation.issues", aList, optional}},
-	rejects: {{"to_agent", aText, wanted}, {"reason", aText, wanted}, {"deadline", aMoment, optional}, {"issues", aList, wanted},
-		{"action_required", aValue, wanted}},
-	unknown: {{"to_agent", aText, optional}},
+func optional(key string, form folder.Form) folder.Field {
+	return folder.Field{Key: key, Form: form, Need: folder.Optional}
 }
 
 // maxFindings bounds the findings of one message; the first ones show what is wrong with it.
@@ -70,49 +50,21 @@ func (m *message) note(code string, severity protocol.Severity, field, text stri
 	}
 }
 
-// check records how the fields of the message differ from a table. Violations of the document's list of Required Fields
-// are faults. All other problems are findings; the message still counts.
-func (m *message) check(o jsonfile.Object, table ...field) {
+// check records how the fields of the message differ from a table. A required field is a fault, another one a finding.
+func (m *message) check(o jsonfile.Object, table ...folder.Field) {
 	for _, f := range table {
-		parent, key, nested := strings.Cut(f.path, ".")
-		v := o.Get(parent)
-		if nested {
-			inner, _ := v.Object()
-			v = inner.Get(key)
-		}
-		switch problem := f.problem(v); {
+		switch v, problem := f.Problem(o); {
 		case problem == "":
-		case f.form.name == aMoment.name:
-			m.note("time", protocol.Low, f.path, f.path+" is neither a time nor a span of time: "+folder.Short(string(v.Raw()), 60))
-		case f.need == required:
-			m.faults = append(m.faults, f.path+problem)
-		case f.need == wanted:
-			m.note("schema", protocol.Medium, f.path, f.path+problem)
+		case f.Form.Name == moments.Name:
+			m.note("time", protocol.Low, f.Key, f.Key+" is neither a time nor a span of time: "+folder.Short(string(v.Raw()), 60))
+		case f.Need == folder.Required:
+			m.faults = append(m.faults, f.Key+" "+problem)
+		case f.Need == folder.Wanted:
+			m.note("schema", protocol.Medium, f.Key, f.Key+" "+problem)
 		default:
-			m.note("schema", protocol.Low, f.path, f.path+problem)
+			m.note("schema", protocol.Low, f.Key, f.Key+" "+problem)
 		}
 	}
-}
-
-// problem says how a value differs from its field, or "".
-func (f field) problem(v jsonfile.Value) string {
-	text, _ := v.Text()
-	items, _ := v.Array()
-	empty := clean(text, maxText) == "" && len(items) == 0
-	switch kind := v.Kind(); {
-	case f.need == optional && (kind == "missing" || kind == "null"):
-	case kind == "missing", kind == "string" && empty && f.form.name == aText.name && f.need != optional:
-		return " is missing"
-	case kind == "string" && !f.form.fits(v) && f.form.name == aTime.name:
-		return " is not a time"
-	case kind == "array" && !f.form.fits(v) && f.form.name == aList.name:
-		return " must be an array of strings, not array"
-	case kind == "null" || !f.form.fits(v):
-		return " must be " + f.form.name + ", not " + kind
-	case f.form.name == aList.name && f.need == required && empty:
-		return " is empty"
-	}
-	return ""
 }
 
 // text reads a one-line string.

@@ -114,8 +114,10 @@ func approval(b *board, deployment *message, at time.Time) (r *review, by string
 		}
 	}
 	if p := b.projects[deployment.project()]; by == "" && p != nil {
-		if i := countUntil(p.reviews, at, func(r *review) time.Time { return r.at }); i > 0 {
-			r = p.reviews[i-1]
+		for _, n := range p.reviews {
+			if !n.at.After(at) {
+				r = n
+			}
 		}
 	}
 	if r != nil {
@@ -125,22 +127,13 @@ func approval(b *board, deployment *message, at time.Time) (r *review, by string
 }
 
 // lastDelivery returns the time of the project's last completion by DEVELOPER or INTEGRATIONS up to that time.
-func lastDelivery(b *board, project string, at time.Time) time.Time {
+func lastDelivery(b *board, project string, at time.Time) (last time.Time) {
 	if p := b.projects[project]; p != nil {
-		if i := countUntil(p.deliveries, at, func(t time.Time) time.Time { return t }); i > 0 {
-			return p.deliveries[i-1]
+		for _, delivery := range p.deliveries {
+			if !delivery.After(at) {
+				last = delivery
+			}
 		}
 	}
-	return time.Time{}
-}
-
-// countUntil returns how many items of a list sorted by time are not later than at.
-func countUntil[T any](list []T, at time.Time, of func(T) time.Time) int {
-	n, _ := slices.BinarySearchFunc(list, at, func(item T, at time.Time) int {
-		if of(item).After(at) {
-			return 1
-		}
-		return -1
-	})
-	return n
+	return last
 }

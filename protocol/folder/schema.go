@@ -42,51 +42,80 @@ func (l *Issues) Add(code, field string, severity protocol.Severity, text string
 // Schema records a field of the wrong form.
 func (l *Issues) Schema(field, text string) { l.Add(CodeSchema, field, protocol.Medium, text) }
 
-// Form is the form that a field must have.
+// Form is what a field must be. A value that is Empty says as little as a missing one; nil: no value is.
 type Form struct {
-	name string
-	fits func(jsonfile.Value) bool
+	Name        string
+	Fits, Empty func(jsonfile.Value) bool
 }
 
 // The forms.
 var (
-	Text    = Form{"a text", func(v jsonfile.Value) bool { _, ok := v.Text(); return ok.OK() }}
-	List    = Form{"a list", func(v jsonfile.Value) bool { _, ok := v.Array(); return ok.OK() }}
-	Object  = Form{"an object", func(v jsonfile.Value) bool { _, ok := v.Object(); return ok.OK() }}
-	Time    = Form{"a time", func(v jsonfile.Value) bool { _, ok := v.Time(); return ok.OK() }}
-	Number  = Form{"a number", func(v jsonfile.Value) bool { _, ok := v.Number(); return ok.OK() }}
-	Boolean = Form{"true or false", func(v jsonfile.Value) bool { _, ok := v.Bool(); return ok.OK() }}
+	Text    = Form{"a string", isKind("string"), isBlank}
+	List    = Form{"an array", isKind("array"), nil}
+	Object  = Form{"an object", isKind("object"), nil}
+	Time    = Form{"a time", func(v jsonfile.Value) bool { _, ok := v.Time(); return ok.OK() }, nil}
+	Number  = Form{"a number", isKind("number"), nil}
+	Boolean = Form{"true or false", isKind("boolean"), nil}
+	Any     = Form{"a value", func(v jsonfile.Value) bool { return v.Kind() != "null" }, nil}
+	// A single string counts as a list of one.
+	Texts  = Form{"an array of strings", func(v jsonfile.Value) bool { _, ok := v.Strings(); return ok.OK() || v.Kind() == "string" }, nil}
+	Filled = Form{Texts.Name, Texts.Fits, func(v jsonfile.Value) bool { items, _ := v.Array(); return len(items) == 0 && isBlank(v) }}
+)
+
+func isKind(kind string) func(jsonfile.Value) bool {
+	return func(v jsonfile.Value) bool { return v.Kind() == kind }
+}
+
+func isBlank(v jsonfile.Value) bool {
+	text, _ := v.Text()
+	return strings.TrimSpace(text) == ""
+}
+
+// Need is how important a field is.
+type Need uint8
+
+const (
+	Required Need = iota // the document lists it as required
+	Wanted               // part of the document's structure
+	Optional             // it may be missing, null or empty
 )
 
 // Field is what a document says about one field of an object. One table of them describes an object.
 type Field struct {
-	Key      string
-	Form     Form
-	Optional bool     // it may be missing or null
-	Words    []string // the values that a text may have; nil means any. Another value is a low issue
+	Key   string // its key, or the keys of an object and its field with a dot in between
+	Form  Form
+	Need  Need
+	Words []string // the values that a text may have; nil means any. Another value is a low issue
+}
+
+// Problem returns the field's value in an object, and what is wrong with it; "" if nothing is.
+func (f Field) Problem(o jsonfile.Object) (v jsonfile.Value, problem string) {
+	parent, key, nested := strings.Cut(f.Key, ".")
+	if v = o.Get(parent); nested {
+		inner, _ := v.Object()
+		v = inner.Get(key)
+	}
+	switch kind := v.Kind(); {
+	case f.Need == Optional && (kind == "missing" || kind == "null"):
+	case kind == "missing":
+		problem = "is missing"
+	case !f.Form.Fits(v):
+		problem = "must be " + f.Form.Name + ", not " + kind
+	case f.Need != Optional && f.Form.Empty != nil && f.Form.Empty(v):
+		problem = "is empty"
+	}
+	return v, problem
 }
 
 // Check records how the fields of an object differ from a table. It names a field by its key below at.
 func (l *Issues) Check(o jsonfile.Object, at string, table []Field) {
 	var unknown Issues
 	for _, f := range table {
-		v, name := o.Get(f.Key), f.Key
-		if at != "" {
-			name = at + "." + f.Key
-		}
-		word, _ := v.Text()
-		switch kind := v.Kind(); {
-		case kind == "missing" || kind == "null":
-			if !f.Optional {
-				l.Schema(name, f.Key+" is missing")
-			}
-		case !f.Form.fits(v):
-			l.Schema(name, f.Key+" is not "+f.Form.name)
-		case kind == "string" && strings.TrimSpace(word) == "":
-			if !f.Optional {
-				l.Schema(name, f.Key+" is empty")
-			}
-		case f.Words != nil && !slices.Contains(f.Words, word):
+		v, problem := f.Problem(o)
+		name := strings.TrimPrefix(at+"."+f.Key, ".")
+		if word, isText := v.Text(); problem != "" {
+			l.Schema(name, f.Key+" "+problem)
+		} else if isText.OK() && f.Words != nil && !slices.Contains(f.Words, word) {
 			unknown.Add(CodeSchema, name, protocol.Low, fmt.Sprintf("%s is %q, want one of %s", f.Key, Line(word, 40), strings.Join(f.Words, ", ")))
 		}
 	}

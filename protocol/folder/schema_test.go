@@ -14,18 +14,18 @@ import (
 
 func TestCheckFields(t *testing.T) {
 	table := []Field{{Key: "color", Form: Text, Words: []string{"red", "blue"}}, {Key: "name", Form: Text}, {Key: "items", Form: List}, {Key: "part", Form: Object},
-		{Key: "at", Form: Time}, {Key: "size", Form: Number}, {Key: "done", Form: Boolean, Optional: true}}
+		{Key: "at", Form: Time}, {Key: "size", Form: Number}, {Key: "done", Form: Boolean, Need: Optional}}
 	const sound = `"color": "red", "name": "x", "items": [], "part": {}, "at": "2026-01-02T03:04:05Z", "size": 1`
 	for doc, want := range map[string]string{
 		`{` + sound + `}`:                                    "",
 		`{` + sound + `, "done": null}`:                      "",
-		`{` + sound + `, "done": "true"}`:                    "medium m.done: done is not true or false",
+		`{` + sound + `, "done": "true"}`:                    "medium m.done: done must be true or false, not string",
 		strings.ReplaceAll(`{`+sound+`}`, `"red"`, `"gray"`): `low m.color: color is "gray", want one of red, blue`,
 		strings.ReplaceAll(`{`+sound+`}`, `"x"`, `" \n"`):    "medium m.name: name is empty",
-		strings.ReplaceAll(`{`+sound+`}`, `{}`, `null`):      "medium m.part: part is missing",
-		strings.ReplaceAll(`{`+sound+`}`, `1}`, `"1"}`):      "medium m.size: size is not a number",
-		`{"color": "gray", "name": 1, "items": {}, "part": [], "at": "soon", "size": 1}`: "medium m.name: name is not a text, medium m.items: items is not a list, " +
-			`medium m.part: part is not an object, medium m.at: at is not a time, low m.color: color is "gray", want one of red, blue`,
+		strings.ReplaceAll(`{`+sound+`}`, `{}`, `null`):      "medium m.part: part must be an object, not null",
+		strings.ReplaceAll(`{`+sound+`}`, `1}`, `"1"}`):      "medium m.size: size must be a number, not string",
+		`{"color": "gray", "name": 1, "items": {}, "part": [], "at": "soon", "size": 1}`: "medium m.name: name must be a string, not number, medium m.items: items must be an array, not object, " +
+			`medium m.part: part must be an object, not array, medium m.at: at must be a time, not string, low m.color: color is "gray", want one of red, blue`,
 	} {
 		o, err := jsonfile.Parse([]byte(doc))
 		if err != nil {
