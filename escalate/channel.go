@@ -34,11 +34,10 @@ type caller struct {
 
 // call is one call to make: deliver the notice, or withdraw a popup.
 type call struct {
-	queued       []*queued
-	told         map[string]bool // keys of the incidents in the notice
-	notice       Notice
-	withdraw     bool
-	announcement *announcement // set if the call delivers one
+	queued   []*queued
+	told     map[string]bool // keys of the incidents in the notice
+	notice   Notice
+	withdraw bool
 	// stop is closed to cut the call short when its news is no longer needed; nil: the call always runs to its end.
 	stop chan struct{}
 }

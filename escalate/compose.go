@@ -24,7 +24,7 @@ func (c *Dispatcher) push(w *channelState, d *dispatch, now time.Time) {
 // sweep removes queued entries whose news is outdated, so that their replacements need not wait for them. It also stops
 // a sentence that is no longer needed. See docs/decisions.md, "An answer stops the voice".
 func (c *Dispatcher) sweep() {
-	outdated := func(q *queued) bool { return len(q.live(c.ledger)) == 0 }
+	outdated := func(q *queued) bool { return q.job != jobAnnounce && len(q.live(c.ledger)) == 0 }
 	for _, w := range c.channels {
 		if w.busy && w.now.stop != nil && !slices.ContainsFunc(w.now.queued, func(q *queued) bool { return !outdated(q) }) {
 			close(w.now.stop)
@@ -45,26 +45,24 @@ func (c *Dispatcher) sweep() {
 func (c *Dispatcher) assign(w *channelState, now time.Time) time.Time {
 	for !w.busy {
 		taken, later := w.next(now)
-		if len(taken) > 0 {
-			if j, ok := c.compose(w, taken, now); ok {
-				w.start(j)
-			}
-			continue
+		if len(taken) == 0 {
+			return later
 		}
-		a, free := c.announcements.next(w, now)
-		if a == nil {
-			return earlier(later, free)
+		if j, ok := c.compose(w, taken, now); ok {
+			w.start(j)
 		}
-		w.start(call{notice: a.notice, announcement: a})
 	}
 	return time.Time{}
 }
 
 // compose builds a call from queued entries and omits what is no longer needed.
 func (c *Dispatcher) compose(w *channelState, taken []*queued, now time.Time) (call, bool) {
-	d := taken[0].dispatch
-	if d.job == jobWithdraw {
+	switch d := taken[0].dispatch; d.job {
+	case jobWithdraw:
 		return call{queued: taken, notice: Notice{Key: d.popup}, withdraw: true}, c.needsWithdrawal(d, w)
+	case jobAnnounce:
+		n, ok := d.compose()
+		return call{queued: taken, notice: n}, ok
 	}
 	var j call
 	var news []Incident

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +14,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// digestFile is stored beside the incidents and holds the time of the last digest. digestKey is the key of the digest's
-// announcement.
+// digestFile is stored beside the incidents and holds the time of the last digest.
 const (
 	digestFile = "digest"
 	digestKey  = "digest"
@@ -62,11 +62,56 @@ func (d *digest) delivered(now time.Time) {
 	}
 }
 
-// digestOf lists the open incidents, including those that are only listed.
-func digestOf(open []Incident) Notice {
+// compose lists the open incidents, including those that are only listed; false if there are none.
+func (d *digest) compose() (Notice, bool) {
+	open := d.ledger.List()
 	title := counted(len(open), "incident") + " open"
 	text := listed(open, func(i Incident) string {
 		return fmt.Sprintf("%s, %s: %s", i.Severity, cmp.Or(i.State, rules.Raised), i.Summary)
 	})
-	return Notice{Key: rules.Key("", "", "", "", "digest", ""), Severity: protocol.Low, Title: title, Text: text, Spoken: title, Quiet: true}
+	return Notice{Key: rules.Key("", "", "", "", "digest", ""), Severity: protocol.Low, Title: title, Text: text, Spoken: title, Quiet: true}, len(open) > 0
+}
+
+// announce sends a message outside the ledger to the first channel in its rest that is not the voice.
+func (c *Dispatcher) announce(d *dispatch) {
+	n := slices.IndexFunc(d.rest, func(w *channelState) bool { return !w.speaks() })
+	if n < 0 {
+		return
+	}
+	w := d.rest[n]
+	d.job, d.rest = jobAnnounce, d.rest[n+1:]
+	w.queue = append(w.queue, &queued{dispatch: d, since: c.now()})
+}
+
+// announced processes the result of such a message. After a failure the next channel gets it.
+func (c *Dispatcher) announced(d *dispatch, w *channelState, r result) {
+	if r.err != nil {
+		c.log.Warn("announce", "channel", w.Name, "result", r.word, "error", r.err)
+		c.announce(d)
+		return
+	}
+	if d.popup == digestKey {
+		c.digest.delivered(c.now())
+	}
+	c.log.Info("announced", "channel", w.Name, "result", r.word, "text", r.call.notice.Title)
+}
+
+// refresh updates the summary on a channel's screen to the incidents that remain. It waits for a pause, because many
+// incidents are often settled at once.
+func (c *Dispatcher) refresh(w *channelState) {
+	now := c.now()
+	born := now
+	for _, old := range w.remove(func(q *queued) bool { return q.job == jobAnnounce && q.popup == newsKey }) {
+		born = old.since
+	}
+	d := &dispatch{job: jobAnnounce, popup: newsKey, compose: func() (Notice, bool) {
+		left := onSummary(c.ledger, nil)
+		if len(left) == 0 {
+			return Notice{}, false
+		}
+		n := summaryOf(newsKey, left, nil)
+		n.Hushed = true
+		return n, true
+	}}
+	w.queue = append(w.queue, &queued{dispatch: d, since: born, hold: earlier(now.Add(2*burstQuiet), born.Add(burstWithin))})
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// dispatch is one notice, or one withdrawal of a popup, on its way through the channels.
+// dispatch is one notice, one withdrawal of a popup, or one message outside the ledger, on its way through the channels.
 type dispatch struct {
 	job      jobKind
 	members  []member
-	summary  string // the popup's key if it is a summary of several incidents
-	morning  bool   // the summary of the notices that waited for the end of the quiet hours
-	popup    string // key of the popup to remove, for jobWithdraw
+	summary  string                // the popup's key if it is a summary of several incidents
+	morning  bool                  // the summary of the notices that waited for the end of the quiet hours
+	popup    string                // key of the popup to remove (jobWithdraw) or to show (jobAnnounce)
+	compose  func() (Notice, bool) // jobAnnounce: makes the notice just before delivery; false: not needed any more
 	severity protocol.Severity
 
 	rest     []*channelState // channels to try if the earlier ones fail
@@ -124,16 +125,15 @@ func (c *Dispatcher) settle(r result) {
 	if r.stack != nil {
 		c.log.Error("panic", "channel", w.Name, "error", r.err, "stack", string(r.stack))
 	}
-	if r.call.announcement != nil {
-		c.announced(r.call.announcement, w, r)
-		return
-	}
 	for _, q := range r.call.queued {
-		if q.job == jobWithdraw {
+		switch q.job {
+		case jobWithdraw:
 			c.withdrawn(q.dispatch, w, r)
-			continue
+		case jobAnnounce:
+			c.announced(q.dispatch, w, r)
+		default:
+			c.conclude(q.dispatch, w, r)
 		}
-		c.conclude(q.dispatch, w, r)
 	}
 }
 

@@ -16,10 +16,9 @@ const mostSleep = 30 * time.Second
 // incident is delivered, also after a crash, and callers need not announce a new incident.
 type Dispatcher struct {
 	recorder
-	routes        routes
-	channels      []*channelState // in the order in which they are tried
-	results       chan result
-	announcements announcements
+	routes   routes
+	channels []*channelState // in the order in which they are tried
+	results  chan result
 
 	// Used by Run only.
 	busy       map[string]bool // incidents in a dispatch or waiting for a summary
@@ -95,8 +94,8 @@ func (c *Dispatcher) step(now time.Time) time.Time {
 	c.sweep()
 	wake = earlier(wake, c.collect(now))
 	next, due := c.digest.next(now)
-	if open := c.ledger.List(); due && len(open) > 0 {
-		c.announce(&announcement{key: digestKey, notice: digestOf(open)})
+	if due {
+		c.announce(&dispatch{popup: digestKey, compose: c.digest.compose, rest: c.channels})
 	}
 	wake = earlier(wake, next)
 	for _, b := range []*burst{&c.news, &c.recoveries} {

@@ -206,6 +206,7 @@ const (
 	jobTell             // deliver the incident's notice
 	jobWithdraw         // withdraw an outdated popup
 	jobRecovery         // announce that it is over
+	jobAnnounce         // not of any incident: the daily digest, or a summary that has fewer incidents
 )
 
 func (i Incident) job() jobKind {

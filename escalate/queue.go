@@ -50,7 +50,7 @@ func (w *channelState) serves(job jobKind, silent bool) bool {
 
 // start gives the idle caller its next call.
 func (w *channelState) start(j call) {
-	if w.speaks() && j.announcement == nil {
+	if w.speaks() {
 		j.stop = make(chan struct{})
 	}
 	w.busy, w.now = true, j
@@ -121,6 +121,8 @@ func (d *dispatch) urgency() int {
 		return 0
 	case d.job == jobTell && d.severity == protocol.Critical:
 		return 1
+	case d.job == jobAnnounce:
+		return 3
 	}
 	return 2
 }
