@@ -180,16 +180,9 @@ func (l *Ledger) Carry(key string, problem error, done bool, now time.Time) erro
 
 // Uncarried lists the incidents whose answer has not reached the agent's files yet, oldest answer first.
 func (l *Ledger) Uncarried() []Incident {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	var list []Incident
-	for key := range l.uncarried {
-		list = append(list, l.all[key])
-	}
-	slices.SortFunc(list, func(a, b Incident) int {
+	return l.pick(Incident.isUncarried, func(a, b Incident) int {
 		return cmp.Or(a.Answer.At.Compare(b.Answer.At), strings.Compare(a.Key, b.Key))
 	})
-	return list
 }
 
 // Snooze silences an incident until the given time. Errors as for Resolve.

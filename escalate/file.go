@@ -23,61 +23,89 @@ const maxFile = 1 << 20
 // maxRev is larger than any real revision; larger values in a file could overflow.
 const maxRev = 1 << 30
 
-// temporary is the name prefix with which earlier versions wrote files. Such a file, or a draft of jsonfile, is left over
-// from a crash.
-const temporary = ".writing-"
-
 // fileVersion is the version of an incident file. A file without a version is of version 1.
 const fileVersion = 1
 
 // errContent marks a file whose content is not an incident. Any other error says nothing about the content.
 var errContent = errors.New("no incident")
 
-// load reads all incidents in a folder. A file whose content cannot be used is set aside and reported. If a file
-// cannot be read at the moment, nothing is loaded or moved, because it may contain an operator's answer.
-func load(dir string) ([]Incident, []protocol.Fault, error) {
+// files is what a folder of incidents has.
+type files struct {
+	incidents []Incident
+	bad       map[string]error // by name: files whose content is not an incident
+	drafts    []string         // left over from a crash
+}
+
+// readAll reads the files of a folder. It returns an error as well if a file cannot be read at the moment.
+func readAll(dir string) (f files, err error) {
 	root, err := jsonfile.Open(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the incident ledger: %w", err)
+		return f, fmt.Errorf("read the incident ledger: %w", err)
 	}
 	defer root.Close()
 	names, _, err := root.List(".")
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the incident ledger: %w", err)
+		return f, fmt.Errorf("read the incident ledger: %w", err)
 	}
 	slices.Sort(names)
-	var incidents []Incident
-	bad := map[string]error{}
+	f.bad = map[string]error{}
 	for _, name := range names {
-		path := filepath.Join(dir, name)
-		if isLeftover(name) {
-			os.Remove(path) // nothing refers to it
-			continue
-		}
 		key, ours := strings.CutSuffix(name, ".json")
-		if !ours {
+		switch {
+		case jsonfile.IsDraft([]byte(name)):
+			f.drafts = append(f.drafts, name)
+			continue
+		case !ours:
 			continue
 		}
-		i, err := read(root, key)
+		i, problem := read(root, key)
 		switch {
-		case err == nil:
-			incidents = append(incidents, i)
-		case errors.Is(err, errContent):
-			bad[path] = err
-		case errors.Is(err, fs.ErrNotExist):
-		default:
-			return nil, nil, fmt.Errorf("read the incident %s: %w; nothing was changed", name, err)
+		case problem == nil:
+			f.incidents = append(f.incidents, i)
+		case errors.Is(problem, errContent):
+			f.bad[name] = problem
+		case !errors.Is(problem, fs.ErrNotExist) && err == nil:
+			err = fmt.Errorf("read the incident %s: %w; nothing was changed", name, problem)
 		}
 	}
-	var faults []protocol.Fault
-	for _, path := range slices.Sorted(maps.Keys(bad)) {
-		faults = append(faults, setAside(path, bad[path]))
-	}
-	return incidents, faults, nil
+	return f, err
 }
 
-func isLeftover(name string) bool {
-	return strings.HasPrefix(name, temporary) || jsonfile.IsDraft([]byte(name))
+// load reads all incidents in a folder. A file whose content cannot be used is set aside and reported. If a file
+// cannot be read at the moment, nothing is loaded or moved, because it may contain an operator's answer.
+func load(dir string) ([]Incident, []protocol.Fault, error) {
+	f, err := readAll(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, name := range f.drafts {
+		os.Remove(filepath.Join(dir, name)) // nothing refers to it
+	}
+	var faults []protocol.Fault
+	for _, name := range slices.Sorted(maps.Keys(f.bad)) {
+		faults = append(faults, setAside(filepath.Join(dir, name), f.bad[name]))
+	}
+	return f.incidents, faults, nil
+}
+
+// ReadAll reads the incidents of a ledger that another process may have open, and changes nothing. Unreadable files are
+// skipped.
+func ReadAll(dir string) []Incident {
+	f, _ := readAll(dir)
+	return f.incidents
+}
+
+// ReadHeads reads the heads of a ledger as ReadAll does.
+func ReadHeads(dir string) map[string]rules.Head { return ReadLedger(dir).Heads() }
+
+// ReadLedger returns a read-only ledger of what ReadAll finds: changes to it cannot be written.
+func ReadLedger(dir string) *Ledger {
+	l := newLedger(dir)
+	l.put = func(string, string, []byte) error { return errors.New("this ledger is only read") }
+	for _, i := range ReadAll(dir) {
+		l.publish(i)
+	}
+	return l
 }
 
 // read reads the incident with that key from the ledger's folder.

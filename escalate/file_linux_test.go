@@ -34,7 +34,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("resolve on a full disk: %v", err)
 	}
 	want(t, "in memory", len(l.Heads()), 2)
-	names, _ := filepath.Glob(filepath.Join(ledger, temporary+"*"))
+	names, _ := filepath.Glob(filepath.Join(ledger, ".steward-*.tmp"))
 	want(t, "leftovers", len(names), 0)
 	want(t, "what was on disk is whole", open(t, ledger).Heads()[first.Key].State, rules.Raised)
 

@@ -95,7 +95,7 @@ func TestForeignThings(t *testing.T) {
 	}
 	write(key+".json", doc)
 	write("notes.txt", []byte("mine"))
-	write(temporary+"123", doc[:10])
+	write(".steward-123.tmp", doc[:10])
 	if err := os.Mkdir(filepath.Join(dir, "0123456789abcdef.json"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestForeignThings(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "notes.txt")); err != nil {
 		t.Error("a foreign file is gone")
 	}
-	if _, err := os.Stat(filepath.Join(dir, temporary+"123")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, ".steward-123.tmp")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("a leftover stays")
 	}
 	if b, err := os.ReadFile(outside); err != nil || !bytes.Equal(b, doc) {

@@ -157,6 +157,11 @@ func acknowledge(i Incident, until time.Time) (Incident, bool) {
 	return i, true
 }
 
+func (i Incident) isOpen() bool { return i.State != rules.Resolved }
+
+// isUncarried reports whether the incident has an answer that the agent cannot read yet.
+func (i Incident) isUncarried() bool { return i.Answer != nil && i.Answer.Carried.IsZero() }
+
 // isSilenced reports whether the incident is acknowledged or snoozed: it is open, but not announced for a while.
 func (i Incident) isSilenced() bool { return i.State == rules.Acked || i.State == rules.Snoozed }
 

@@ -34,13 +34,9 @@ type Ledger struct {
 	writing sync.Mutex
 	mu      sync.RWMutex
 	all     map[string]Incident
-	heads   map[string]rules.Head
-	view    map[string]rules.Head // the copy of heads last handed out; nil once it is outdated
-	open    map[string]bool
-	jobs    map[string]bool
+	active  map[string]bool       // the incidents that are not over or still need work: few of all that are kept
+	heads   map[string]rules.Head // of all incidents, as last handed out; nil once it is outdated
 	unsaved map[string]bool
-	// uncarried are the incidents whose answer the agent cannot read yet.
-	uncarried map[string]bool
 }
 
 // Open reads the ledger in dir and creates the folder if needed. A file that cannot be used is reported as a Fault
@@ -61,8 +57,7 @@ func Open(dir string) (*Ledger, []protocol.Fault, error) {
 }
 
 func newLedger(dir string) *Ledger {
-	return &Ledger{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, heads: map[string]rules.Head{},
-		open: map[string]bool{}, jobs: map[string]bool{}, unsaved: map[string]bool{}, uncarried: map[string]bool{}}
+	return &Ledger{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, active: map[string]bool{}, unsaved: map[string]bool{}}
 }
 
 // Raise enters an alert. If it returns a write error, the incident is kept in memory; every later change and Flush
@@ -150,7 +145,7 @@ func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next tim
 		}
 		return climb(i, cfg.ladder(i), channels, wall(soon))
 	}
-	list, soon := l.pick(l.open, nil), now
+	list, soon := l.pick(Incident.isOpen, nil), now
 	if slices.ContainsFunc(list, func(i Incident) bool { up, _ := step(i, now); return up.Rev != i.Rev }) {
 		soon = now.Add(burstWithin) // include incidents that are due shortly: they share one reminder
 	}

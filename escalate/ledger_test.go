@@ -243,7 +243,7 @@ func BenchmarkHeads(b *testing.B) {
 		mustRaise(b, l, trouble(fmt.Sprint(n), protocol.Low), noon)
 	}
 	for b.Loop() {
-		l.view = nil
+		l.heads = nil
 		l.Heads()
 	}
 }

@@ -3,7 +3,6 @@ package escalate
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +12,7 @@ import (
 
 // List returns the unresolved incidents, most severe first, then newest first.
 func (l *Ledger) List() []Incident {
-	return l.pick(l.open, func(a, b Incident) int {
+	return l.pick(Incident.isOpen, func(a, b Incident) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), b.Last.Compare(a.Last), strings.Compare(a.Key, b.Key))
 	})
 }
@@ -34,55 +33,43 @@ func Popups(open []Incident) []string {
 // Standing returns the notice for a popup that is on screen, or was when its server exited: that of an open incident,
 // or the summary of several. It returns false if no open incident has that popup.
 func (l *Ledger) Standing(popup string) (Notice, bool) {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if i, ok := l.all[popup]; ok {
+	if i, ok := l.get(popup); ok {
 		return noticeOf(i), i.State == rules.Raised && i.showsPopup(popup)
 	}
-	var on []Incident
-	for key := range l.open {
-		if i := l.all[key]; i.State == rules.Raised && i.showsPopup(popup) {
-			on = append(on, i)
-		}
-	}
+	on := l.pick(func(i Incident) bool { return i.State == rules.Raised && i.showsPopup(popup) },
+		func(a, b Incident) int { return cmp.Or(a.First.Compare(b.First), strings.Compare(a.Key, b.Key)) })
 	if len(on) == 0 {
 		return Notice{}, false
 	}
-	slices.SortFunc(on, func(a, b Incident) int { return cmp.Or(a.First.Compare(b.First), strings.Compare(a.Key, b.Key)) })
 	return summaryOf(popup, on, nil), true
 }
 
 // Shows reports whether the popup with that key is for an open incident.
 func (l *Ledger) Shows(popup string) bool {
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	for key := range l.open {
-		if i := l.all[key]; i.State == rules.Raised && (i.showsPopup(popup) || key == popup) {
-			return true
-		}
-	}
-	return false
+	return len(l.pick(func(i Incident) bool { return i.State == rules.Raised && (i.showsPopup(popup) || i.Key == popup) }, nil)) > 0
 }
 
 // owed lists the incidents with a job, in the order of processing.
 func (l *Ledger) owed() []Incident {
-	return l.pick(l.jobs, func(a, b Incident) int {
+	return l.pick(func(i Incident) bool { return i.job() != jobNone }, func(a, b Incident) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), a.Last.Compare(b.Last), strings.Compare(a.Key, b.Key))
 	})
 }
 
 // causes lists the open incidents that may explain others.
 func (l *Ledger) causes() []Incident {
-	return slices.DeleteFunc(l.pick(l.open, nil), func(i Incident) bool { return consequences[i.Kind] == nil })
+	return l.pick(func(i Incident) bool { return i.isOpen() && consequences[i.Kind] != nil }, nil)
 }
 
-func (l *Ledger) pick(keys map[string]bool, order func(a, b Incident) int) []Incident {
+// pick lists the active incidents for which is reports true.
+func (l *Ledger) pick(is func(Incident) bool, order func(a, b Incident) int) (list []Incident) {
 	l.mu.RLock()
-	list := make([]Incident, 0, len(keys))
-	for key := range keys {
-		list = append(list, l.all[key])
+	defer l.mu.RUnlock()
+	for key := range l.active {
+		if i := l.all[key]; is(i) {
+			list = append(list, i)
+		}
 	}
-	l.mu.RUnlock()
 	if order != nil {
 		slices.SortFunc(list, order)
 	}
@@ -100,9 +87,17 @@ func (l *Ledger) Find(prefix string) (Incident, error) {
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	found := withPrefix(maps.Keys(l.open), prefix)
-	if len(found) == 0 {
-		found = withPrefix(maps.Keys(l.all), prefix)
+	var found, open []string
+	for key, i := range l.all {
+		if strings.HasPrefix(key, prefix) {
+			found = append(found, key)
+			if i.isOpen() {
+				open = append(open, key)
+			}
+		}
+	}
+	if len(open) > 0 {
+		found = open
 	}
 	switch len(found) {
 	case 0:
@@ -114,31 +109,18 @@ func (l *Ledger) Find(prefix string) (Incident, error) {
 	return Incident{}, fmt.Errorf("%s: %w: %s", prefix, ErrAmbiguous, strings.Join(found[:min(len(found), 5)], ", "))
 }
 
-func withPrefix(keys func(func(string) bool), prefix string) []string {
-	var found []string
-	for key := range keys {
-		if strings.HasPrefix(key, prefix) {
-			found = append(found, key)
-		}
-	}
-	return found
-}
-
 // Heads returns the head of every incident, including resolved ones. The map must not be modified. It never changes,
 // and the same map is returned until a head changes.
 func (l *Ledger) Heads() map[string]rules.Head {
-	l.mu.RLock()
-	view := l.view
-	l.mu.RUnlock()
-	if view != nil {
-		return view
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.view == nil {
-		l.view = maps.Clone(l.heads)
+	if l.heads == nil {
+		l.heads = make(map[string]rules.Head, len(l.all))
+		for key, i := range l.all {
+			l.heads[key] = i.head()
+		}
 	}
-	return l.view
+	return l.heads
 }
 
 func (l *Ledger) get(key string) (Incident, bool) {

@@ -37,13 +37,15 @@ func (l *Ledger) save(i Incident) error {
 func (l *Ledger) publish(i Incident) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all[i.Key] = i
-	if head := i.head(); l.heads[i.Key] != head {
-		l.heads[i.Key], l.view = head, nil // a delivery alone does not invalidate the view
+	if old, known := l.all[i.Key]; !known || old.head() != i.head() {
+		l.heads = nil // a delivery alone does not invalidate them
 	}
-	setMember(l.open, i.Key, i.State != rules.Resolved)
-	setMember(l.jobs, i.Key, i.job() != jobNone)
-	setMember(l.uncarried, i.Key, i.Answer != nil && i.Answer.Carried.IsZero())
+	l.all[i.Key] = i
+	if i.isOpen() || i.job() != jobNone || i.isUncarried() {
+		l.active[i.Key] = true
+	} else {
+		delete(l.active, i.Key)
+	}
 	l.signal()
 }
 
@@ -53,14 +55,6 @@ func (l *Ledger) signal() {
 	case l.changed <- struct{}{}:
 	default:
 	}
-}
-
-func setMember(set map[string]bool, key string, in bool) {
-	if in {
-		set[key] = true
-		return
-	}
-	delete(set, key)
 }
 
 // Flush writes the incidents that could not be written before, for example because the disk was full. Nil means that
@@ -107,18 +101,12 @@ func (l *Ledger) Prune(now time.Time, keep time.Duration) (int, error) {
 		if err := os.Remove(filepath.Join(l.dir, key+".json")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return n, fmt.Errorf("remove incident %s: %w", key, err)
 		}
-		l.forget(key)
+		l.mu.Lock()
+		l.heads = nil
+		delete(l.all, key)
+		delete(l.active, key)
+		delete(l.unsaved, key)
+		l.mu.Unlock()
 	}
 	return len(old), nil
-}
-
-func (l *Ledger) forget(key string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.view = nil
-	delete(l.all, key)
-	delete(l.heads, key)
-	delete(l.jobs, key)
-	delete(l.uncarried, key)
-	delete(l.unsaved, key)
 }
