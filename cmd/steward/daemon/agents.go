@@ -1,11 +1,13 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/config"
@@ -39,27 +41,11 @@ func newAgents(o Options, s *store) *agents {
 	return a
 }
 
-// Run starts and keeps the configured agents until ctx ends. The agents live on.
+// Run starts and keeps the configured agents until ctx ends. The agents live on. The gate can answer only after the first
+// scans, which call apply again.
 func (a *agents) Run(ctx context.Context) error {
 	a.apply()
-	looked := time.AfterFunc(loadPollInterval, func() { a.onState(ctx) })
-	defer looked.Stop()
 	return a.keeper.Run(ctx)
-}
-
-// loadPollInterval is the interval of polling for the first state of the loop.
-const loadPollInterval = 20 * time.Millisecond
-
-// onState sets the agents again as soon as the gate can answer. Agents that already live have been adopted by then.
-func (a *agents) onState(ctx context.Context) {
-	for a.loop.State() == nil {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(loadPollInterval):
-		}
-	}
-	a.apply()
 }
 
 // list returns the agents that this steward starts.
@@ -104,26 +90,17 @@ func keptRows(cfg config.Config, refs []config.ProjectRef) (rows, others []keep.
 		if err != nil {
 			continue // Validate has rejected it
 		}
-		r := keep.Row{Name: a.Name, Project: filepath.Base(dir), Dir: dir, Command: a.Command, Restart: a.Restart, Environment: a.Environment}
-		if r.Restart == "" {
-			r.Restart = keep.OnFailure
+		r := keep.Row{Name: a.Name, Project: filepath.Base(dir), Dir: dir, Command: a.Command, Restart: cmp.Or(a.Restart, keep.OnFailure), Environment: a.Environment}
+		if a.Directory != "" {
+			r.Directory, _ = config.Expand(a.Directory, home, "/") // Validate has checked it
 		}
-		if r.Directory = a.Directory; r.Directory != "" {
-			if full, err := config.Expand(a.Directory, home, "/"); err == nil {
-				r.Directory = full
-			}
-		}
-		supervised := false
-		for _, ref := range refs {
-			if platform.SameFolder(ref.Path, dir) {
-				r.Project, supervised = ref.Name, true
-			}
-		}
-		if supervised {
-			rows = append(rows, r)
-		} else {
+		i := slices.IndexFunc(refs, func(ref config.ProjectRef) bool { return platform.SameFolder(ref.Path, dir) })
+		if i < 0 {
 			others = append(others, r)
+			continue
 		}
+		r.Project = refs[i].Name
+		rows = append(rows, r)
 	}
 	return rows, others
 }
@@ -167,7 +144,7 @@ func (a *agents) deps() keep.Deps {
 func (a *agents) admit(row keep.Row) (ok bool, why string, again time.Duration) {
 	v := a.admissions.Ask(supervisor.Admission{}, time.Now())
 	if v == nil {
-		return false, "", 0 // nothing is measured yet; onState asks again
+		return false, "", 0 // nothing is measured yet; the first scans call apply again
 	}
 	return v.Admit, v.Why, v.RetryAfter
 }
@@ -179,14 +156,9 @@ func (a *agents) holds(row keep.Row) bool {
 		return false
 	}
 	for i := range p.View.Snapshots {
-		s := &p.View.Snapshots[i]
-		if s.Project != row.Project || s.Protocol != agentstatus.Name {
-			continue
-		}
-		for _, g := range s.Agents {
-			if g.Name == row.Name {
-				return g.Held != ""
-			}
+		if s := &p.View.Snapshots[i]; s.Project == row.Project && s.Protocol == agentstatus.Name {
+			g, known := s.Agent(row.Name)
+			return known && g.Held != ""
 		}
 	}
 	return false

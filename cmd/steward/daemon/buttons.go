@@ -73,7 +73,10 @@ func (a *channels) hearPopups(ctx context.Context) error {
 			}
 			switch e.Kind {
 			case desktop.Pressed:
-				a.pressedPopup(ctx, e)
+				// A rejected press: show the popup again in its present state.
+				if rev, option, ok := pressOf(e.Action); ok && a.pressed(ctx, e.Key, escalate.Reply{Option: option, Rev: rev, Via: escalate.ViaPopup}) != nil {
+					a.repost(ctx, e.Key)
+				}
 			case desktop.Lost:
 				due[e.Key] = true
 				timer.Reset(repostEvery)
@@ -97,14 +100,6 @@ const (
 	repostEvery    = 2 * time.Second
 	showAgainAfter = time.Second
 )
-
-// pressedPopup takes a press as an answer. If the press is rejected, the popup is shown again in its present state.
-func (a *channels) pressedPopup(ctx context.Context, e desktop.Event) {
-	rev, option, ok := pressOf(e.Action)
-	if ok && a.pressed(ctx, e.Key, escalate.Reply{Option: option, Rev: rev, Via: escalate.ViaPopup}) != nil {
-		a.repost(ctx, e.Key)
-	}
-}
 
 // repost shows the popup of an open incident again if it was shown before, and withdraws a popup that belongs to no
 // open incident. It returns true when nothing is left to do.

@@ -92,7 +92,11 @@ func (h *Daemon) assemble(cfg config.Config, refs []config.ProjectRef) error {
 	if err != nil {
 		return err
 	}
-	memory, err := h.takeOver()
+	h.run = &run{options: h.options, store: h.store}
+	if !h.options.Once {
+		h.run.start(time.Now())
+	}
+	memory, err := h.store.remembered()
 	if err != nil {
 		return err
 	}
@@ -114,21 +118,6 @@ func (h *Daemon) assemble(cfg config.Config, refs []config.ProjectRef) error {
 	// These ask the loop, which needs them itself.
 	h.machine.loop, h.answers.loop, h.heartbeat.loop, h.agents.loop, h.agents.admissions = h.loop, h.loop, h.loop, h.loop, h.admissions
 	return nil
-}
-
-// takeOver reads the state that the last run left, and begins the record of this one.
-func (h *Daemon) takeOver() (decide.Memory, error) {
-	if err := h.store.clearSnapshot(); err != nil {
-		return decide.Memory{}, err
-	}
-	h.run = &run{options: h.options, store: h.store}
-	if !h.options.Once {
-		if err := h.run.start(time.Now()); err != nil {
-			return decide.Memory{}, err
-		}
-		h.run.catchCrash()
-	}
-	return h.store.remembered()
 }
 
 // openState locks the state folder for this steward and opens the files in it.

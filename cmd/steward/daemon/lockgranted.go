@@ -21,16 +21,13 @@ const RealLocks = "steward"
 const grantedTime = time.Second
 
 // grants finds the locks that `steward lock run` holds in the projects.
-type grants struct {
-	mu     sync.Mutex
-	places map[string]*lockPlace // by the project's path
-}
+type grants struct{ places sync.Map } // of *lockPlace by the project's path
 
 // lockPlace is a project's locks. Only one read is under way at a time: on a disk that hangs it may never end.
 type lockPlace struct {
 	*lock.Locks
 	turn chan struct{}
-	last atomic.Pointer[[]lock.Status] // the result of the last read
+	last atomic.Pointer[[]lock.Status]
 }
 
 // list returns the locks held now. If a project's disk does not answer in time, it returns the last read. If a
@@ -51,32 +48,25 @@ func (g *grants) list(p *supervisor.State) []status.Granted {
 }
 
 func (g *grants) place(dir string) *lockPlace {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.places == nil {
-		g.places = map[string]*lockPlace{}
-	}
-	if g.places[dir] == nil {
-		g.places[dir] = &lockPlace{Locks: lock.Open(dir, lock.Options{Now: time.Now}), turn: make(chan struct{}, 1)}
-	}
-	return g.places[dir]
+	place, _ := g.places.LoadOrStore(dir, &lockPlace{Locks: lock.Open(dir, lock.Options{Now: time.Now}), turn: make(chan struct{}, 1)})
+	return place.(*lockPlace)
 }
 
 func (l *lockPlace) held(ctx context.Context) []lock.Status {
+	read := make(chan struct{})
 	select {
 	case l.turn <- struct{}{}:
-		looked := make(chan struct{})
 		go func() {
-			defer func() { <-l.turn }()
-			defer close(looked)
+			defer close(read)
 			list, _ := l.Held()
 			l.Close() // an open file would keep a disk from being unmounted
 			l.last.Store(&list)
+			<-l.turn
 		}()
-		select {
-		case <-looked:
-		case <-ctx.Done():
-		}
+	case <-ctx.Done():
+	}
+	select {
+	case <-read:
 	case <-ctx.Done():
 	}
 	if last := l.last.Load(); last != nil {

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/livhana/steward/escalate/rules"
@@ -24,33 +23,25 @@ import (
 type run struct {
 	*store
 	options   Options
-	record    *RunRecord // nil in a single scan
-	recovered bool       // an earlier crash is settled; only the loop uses this
-	handOnce  sync.Once
-	hands     bool
+	record    *RunRecord    // nil in a single scan
+	recovered bool          // an earlier crash is settled; only the loop uses this
+	hands     *bool         // the answer of handsOver
 	order     service.Order // systemd's queued job when steward is asked to stop
 }
 
 // start begins this run's RunRecord: it finds out how the last run ended, and replaces its record.
-func (r *run) start(now time.Time) error {
+func (r *run) start(now time.Time) {
 	_ = os.Remove(filepath.Join(r.dir, HandOverFile)) // it was meant for the previous run
-	before, err := takeUp[RunRecord](r.store, RunFile)
-	if err != nil {
-		return err
-	}
-	crash := r.saveCrashLog(now)
+	before, crash := ReadRun(r.dir), r.saveCrashLog(now)
 	me, _ := proc.Inspect(os.Getpid())
-	t := &RunRecord{PID: os.Getpid(), Process: me, Version: r.options.Version, Manager: r.options.Manager, Started: now.UTC()}
-	if !before.Started.IsZero() {
-		t.Last = before.Ending(me, crash)
-		t.Failed = before.FailedStarts(now, crash != "")
+	r.record = &RunRecord{PID: os.Getpid(), Process: me, Version: r.options.Version, Manager: r.options.Manager, Started: now.UTC()}
+	if before != nil {
+		last := before.Ending(me, crash)
+		r.record.Last, r.record.Failed = last, before.FailedStarts(now, crash != "")
+		r.log.Info("the last run ended: "+last.How, "why", cmp.Or(last.Why, "it was asked to"), "version", last.Version)
 	}
-	r.record = t
 	r.write()
-	if t.Last != nil {
-		r.log.Info("the last run ended: "+t.Last.How, "why", cmp.Or(t.Last.Why, "it was asked to"), "version", t.Last.Version)
-	}
-	return nil
+	r.catchCrash()
 }
 
 // end records how this run ends.
@@ -73,18 +64,20 @@ func (r *run) end(err error) {
 // handsOver reports whether the requested stop is part of a restart or an upgrade. The first answer is final.
 // See docs/decisions.md, "A restart hands over, a stop releases".
 func (r *run) handsOver() bool {
-	r.handOnce.Do(func() {
-		r.hands = takeNote(r.dir, time.Now())
-		if r.options.Manager == managerSystemd && !r.hands {
-			r.order = service.Ordered(context.Background(), platform.IsMachineState(r.dir))
-			// OrderNone also ends in a restart: see errNotOrdered.
-			r.hands = r.order == service.OrderRestart || r.order == service.OrderNone
-		}
-		if r.hands {
-			r.log.Info("another steward follows; what is held stays held")
-		}
-	})
-	return r.hands
+	if r.hands != nil {
+		return *r.hands
+	}
+	hands := takeNote(r.dir, time.Now())
+	if r.options.Manager == managerSystemd && !hands {
+		r.order = service.Ordered(context.Background(), platform.IsMachineState(r.dir))
+		// OrderNone also ends in a restart: see errNotOrdered.
+		hands = r.order == service.OrderRestart || r.order == service.OrderNone
+	}
+	if hands {
+		r.log.Info("another steward follows; what is held stays held")
+	}
+	r.hands = &hands
+	return hands
 }
 
 // self describes the running steward for the status.

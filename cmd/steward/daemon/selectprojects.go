@@ -60,48 +60,39 @@ func Distinct(rows []config.Project, home, cwd string) (kept []config.Project, t
 // tellProjects reports at once which projects cannot be supervised yet: a mistyped path looks just like a disk that is
 // mounted later. It also names the folders that are listed under two names.
 func (h *Daemon) tellProjects(refs []config.ProjectRef, twins []Twin) {
-	for _, t := range twins {
+	say := func(log string, fields []any, text string, args ...any) {
 		if h.options.Manager != "" {
-			h.log.Warn("a project is named twice; the first row holds", "path", t.path, "same_folder_as", t.first)
-			continue
+			h.log.Warn(log, fields...)
+			return
 		}
-		fmt.Fprintf(h.options.Err, "steward: %s\n", terminal.Clean(t.String()))
+		for i := range args {
+			args[i] = terminal.Clean(fmt.Sprint(args[i]))
+		}
+		fmt.Fprintf(h.options.Err, "steward: "+text+"\n", args...)
+	}
+	for _, t := range twins {
+		say("a project is named twice; the first row holds", []any{"path", t.path, "same_folder_as", t.first}, "%s", t)
 	}
 	for _, ref := range refs {
-		err := FolderTrouble(ref.Path)
-		if err == nil {
-			continue
+		if err := FolderTrouble(ref.Path); err != nil {
+			say("a project cannot be read; steward waits for it", []any{"project", ref.Name, "path", ref.Path, "error", err},
+				"project %s: %s: %s; steward waits for it. If the path is wrong, stop this and correct it", ref.Name, ref.Path, err)
 		}
-		if h.options.Manager != "" {
-			h.log.Warn("a project cannot be read; steward waits for it", "project", ref.Name, "path", ref.Path, "error", err)
-			continue
-		}
-		fmt.Fprintf(h.options.Err, "steward: project %s: %s: %s; steward waits for it. If the path is wrong, stop this and correct it\n",
-			terminal.Clean(ref.Name), terminal.Clean(ref.Path), terminal.Clean(err.Error()))
 	}
 }
 
 // FolderTrouble returns the reason why there is no folder at the path now; nil if there is one.
 func FolderTrouble(path string) error {
 	info, err := os.Stat(path)
-	switch {
+	switch pe := (*fs.PathError)(nil); {
 	case err == nil && !info.IsDir():
 		return errors.New("it is not a folder")
 	case errors.Is(err, fs.ErrNotExist):
 		return errors.New("there is no such folder")
-	case err != nil:
-		return errors.New(bareReason(err))
+	case errors.As(err, &pe):
+		return pe.Err // the line names the path already
 	}
-	return nil
-}
-
-// bareReason returns the error without the path, which the line already names.
-func bareReason(err error) string {
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		return pe.Err.Error()
-	}
-	return err.Error()
+	return err
 }
 
 // Projects lists the projects to supervise: the named folders, else those of the configuration, else, outside a service

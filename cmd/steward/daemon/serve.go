@@ -111,6 +111,7 @@ func (h *Daemon) reload(ctx context.Context) (notes []string, err error) {
 // announce prints in one line which projects are supervised.
 func (h *Daemon) announce() {
 	h.answers.due.wake() // the answers that an earlier run recorded can be written now
+	h.agents.apply()     // the gate can answer now
 	var names []string
 	picture := h.loop.State()
 	projects := picture.Report().Projects

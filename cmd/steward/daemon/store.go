@@ -69,15 +69,14 @@ func readState[T any](root *jsonfile.Root, name string) (v T, err error) {
 		err = json.Unmarshal(blob.Data, &v)
 	}
 	if err != nil {
-		var zero T
-		return zero, &badState{name, err}
+		return *new(T), &badState{name, err}
 	}
 	return v, nil
 }
 
-// takeUp is readState for the daemon. It sets unusable content aside and returns the zero value. A file that cannot be
+// recoverState is readState for the daemon. It sets unusable content aside and returns the zero value. A file that cannot be
 // read at the moment may be intact: the start fails, the file stays, and the service manager tries again.
-func takeUp[T any](s *store, name string) (T, error) {
+func recoverState[T any](s *store, name string) (T, error) {
 	v, err := readState[T](s.root, name)
 	if bad := (*badState)(nil); errors.As(err, &bad) {
 		return v, s.setAside(bad)
@@ -132,29 +131,11 @@ func keptName(root *jsonfile.Root, name string) (string, error) {
 	}
 }
 
-// clearSnapshot sets aside a snapshot that a newer steward has written, before this one writes its own. A damaged
-// snapshot is simply overwritten: it is not flushed to the disk, so a power failure may damage it.
-func (s *store) clearSnapshot() error {
-	_, err := readState[json.RawMessage](s.root, SnapshotFile)
-	if bad := (*badState)(nil); errors.As(err, &bad) {
-		if errors.Is(err, errNewer) {
-			return s.setAside(bad)
-		}
-		return nil
-	}
-	return err
-}
-
-// forgotten says what steward does without a file that it had to set aside.
-func forgotten(name string) string {
-	switch name {
-	case MemoryFile:
-		return "Silences are counted from now, and work that ended before this start is history. Pauses, holds and incidents lie in files of " +
-			"their own and stand; the attempts of tasks are read from the projects' files."
-	case learntFile:
-		return "The costs of tasks are learnt again."
-	}
-	return "Everything else is as it was."
+// withoutIt says what steward does without a file that it had to set aside.
+var withoutIt = map[string]string{
+	MemoryFile: "Silences are counted from now, and work that ended before this start is history. Pauses, holds and incidents lie in files of " +
+		"their own and stand; the attempts of tasks are read from the projects' files.",
+	learntFile: "The costs of tasks are learnt again.",
 }
 
 // incidentFileAlert reports that the file of an incident was set aside: its question may be asked again.
@@ -168,13 +149,13 @@ func incidentFileAlert(f protocol.Fault) rules.Alert {
 
 // keptAlert reports that a file of the state folder was set aside.
 func keptAlert(bad *badState, kept string) rules.Alert {
-	summary := "steward's " + bad.name + " was damaged, and was set aside"
+	how := "damaged"
 	if errors.Is(bad.err, errNewer) {
-		summary = "steward's " + bad.name + " was written by a newer steward, and was set aside"
+		how = "written by a newer steward"
 	}
 	a := unusableAlert(bad.name, bad.name, kept, time.Now())
-	a.Summary = summary
-	a.Detail = fmt.Sprintf("%v. The file is kept as %s in the state folder. %s", bad.err, kept, forgotten(bad.name))
+	a.Summary = "steward's " + bad.name + " was " + how + ", and was set aside"
+	a.Detail = fmt.Sprintf("%v. The file is kept as %s in the state folder. %s", bad.err, kept, withoutIt[bad.name])
 	return a
 }
 
@@ -245,11 +226,11 @@ func (s *store) save(m decide.Memory) error {
 
 // remembered reads what the last run saved; a missing file means an empty memory.
 func (s *store) remembered() (decide.Memory, error) {
-	m, err := takeUp[decide.Memory](s, MemoryFile)
+	m, err := recoverState[decide.Memory](s, MemoryFile)
 	if err != nil {
 		return m, err
 	}
-	l, err := takeUp[lessons](s, learntFile)
+	l, err := recoverState[lessons](s, learntFile)
 	if err != nil {
 		return m, err
 	}
