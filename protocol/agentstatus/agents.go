@@ -14,52 +14,55 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// agentDirs holds what was read of the agents: a folder per agent (codex_status/) or a single status file, steward's
-// records, and the registry.
+// agentDirs holds what was read of the agents: their heartbeats, steward's records of them, and the registry.
 type agentDirs struct {
 	*files
 	project string
 	sources map[string][]string // further files per agent (Options.Sources)
 
-	dirs     map[string]*agentDir         // by folder, e.g. "codex_status"
-	singles  map[string]*doc[beat]        // by file, e.g. "planner.status.json"
+	beats    map[string]*heartbeat        // by entry of Base: a folder (codex_status) or a single file (planner.status.json)
 	records  map[string]*doc[agentRecord] // by agent
 	registry doc[registryContent]
 	signs    map[string]*signs         // by agent
 	odd      map[string]protocol.Fault // names that cannot be file names
 }
 
-// agentDir is what was read of one agent's folder.
-type agentDir struct {
-	beat    doc[beat]
-	current doc[current]
+// heartbeat is what was read of one agent's folder, or of its single status file.
+type heartbeat struct {
+	fallback string // the agent that the name of the folder or file stands for
+	single   bool
+	beat     doc[beat]
+	current  doc[current] // never there beside a single status file
 }
 
+// label is the agent's name: the name inside the file, else the name of its folder or file.
+func (h *heartbeat) label() string { return cmp.Or(h.beat.Value.name, h.fallback) }
+
 func (a *agentDirs) forget() {
-	*a = agentDirs{files: a.files, project: a.project, sources: a.sources, dirs: map[string]*agentDir{}, singles: map[string]*doc[beat]{},
+	*a = agentDirs{files: a.files, project: a.project, sources: a.sources, beats: map[string]*heartbeat{},
 		records: map[string]*doc[agentRecord]{}, registry: doc[registryContent]{path: registry}, signs: map[string]*signs{}}
 }
 
 func beatFile(dir string) string    { return dir + "/heartbeat.json" }
 func currentFile(dir string) string { return dir + "/current_task.json" }
 
-// read refreshes heartbeats, records and registry.
+// read refreshes heartbeats, registry and records.
 func (a *agentDirs) read() {
-	a.probe(".", agentsDir, sharedDir)
+	a.probe(".", sharedDir)
 	if entries, fresh := a.List(a.Folder, "."); fresh {
 		a.discover(entries)
 	}
 	load(a.files, &a.registry, decodeRegistry)
-	for _, d := range a.singles {
-		load(a.files, d, decodeStatusFile)
+	for name, h := range a.beats {
+		if h.single {
+			load(a.files, &h.beat, decodeStatusFile)
+			continue
+		}
+		a.probe(name)
+		load(a.files, &h.beat, decodeBeat)
+		load(a.files, &h.current, decodeCurrent)
+		a.Through(a.Folder, name)
 	}
-	dirs := sortedKeys(a.dirs)
-	a.probe(dirs...)
-	for _, dir := range dirs {
-		load(a.files, &a.dirs[dir].beat, decodeBeat)
-		load(a.files, &a.dirs[dir].current, decodeCurrent)
-	}
-	a.Through(a.Folder, dirs...)
 	a.Through(a.Folder, sharedDir)
 	a.readRecords()
 }
@@ -84,44 +87,37 @@ func (a *agentDirs) readRecords() {
 
 // discover adds the agents' folders and single status files among the entries of Base, and drops those that are gone.
 func (a *agentDirs) discover(entries []string) {
-	seen := make(map[string]bool, len(entries))
 	for _, name := range entries {
-		seen[name] = true
-		switch {
-		case strings.HasSuffix(name, "_status") && a.dirs[name] == nil:
-			a.dirs[name] = &agentDir{doc[beat]{path: beatFile(name)}, doc[current]{path: currentFile(name)}}
-			a.Expect(name)
-		case strings.HasSuffix(name, ".status.json") && a.singles[name] == nil:
-			a.singles[name] = &doc[beat]{path: name}
+		if a.beats[name] != nil {
+			continue
+		}
+		if agent, ok := strings.CutSuffix(name, "_status"); ok {
+			a.beats[name] = &heartbeat{fallback: agent, beat: doc[beat]{path: beatFile(name)}, current: doc[current]{path: currentFile(name)}}
+		} else if agent, ok := strings.CutSuffix(name, ".status.json"); ok {
+			a.beats[name] = &heartbeat{fallback: agent, single: true, beat: doc[beat]{path: name}}
 		}
 	}
-	for name := range a.dirs {
-		if !seen[name] {
-			delete(a.dirs, name)
-			a.Patience.Clear(beatFile(name))
-			a.Patience.Clear(currentFile(name))
+	for name, h := range a.beats {
+		if !slices.Contains(entries, name) {
+			delete(a.beats, name)
 			a.Patience.Clear(name)
-		}
-	}
-	for name := range a.singles {
-		if !seen[name] {
-			delete(a.singles, name)
-			a.Patience.Clear(name)
+			a.Patience.Clear(h.beat.path)
+			a.Patience.Clear(h.current.path)
 		}
 	}
 }
 
 // reads reports whether the file or folder of Base shows an agent.
 func (a *agentDirs) reads(rel string) bool {
-	d := a.dirs[path.Dir(rel)]
-	return d != nil && (rel == d.beat.path || rel == d.current.path) || a.dirs[rel] != nil || a.singles[rel] != nil
+	h := a.beats[path.Dir(rel)]
+	return h != nil && (rel == h.beat.path || rel == h.current.path) || a.beats[rel] != nil
 }
 
 // dirOf returns the folder for an agent's heartbeat: the folder that already holds a heartbeat of that name, else
 // the default folder for that name. It never returns another agent's folder.
 func (a *agentDirs) dirOf(name string) string {
-	for _, dir := range sortedKeys(a.dirs) {
-		if d := a.dirs[dir]; d.beat.Good && d.beat.Value.name == name {
+	for _, dir := range sortedKeys(a.beats) {
+		if h := a.beats[dir]; !h.single && h.beat.Good && h.beat.Value.name == name {
 			return dir
 		}
 	}
@@ -138,38 +134,17 @@ func (a *agentDirs) dirOf(name string) string {
 	return dir
 }
 
-// The folders of the two agents of protocol 000.
+// The two agents of protocol 000 (Agent Topology), and their folders.
 const (
+	livhana    = "livhana-layer1.1"
+	codex      = "codex-cursor"
 	livhanaDir = "livhana_status"
 	codexDir   = "codex_status"
 )
 
 func (a *agentDirs) isOthers(dir, name string) bool {
-	d := a.dirs[dir]
-	return dir == livhanaDir || dir == codexDir || d != nil && d.beat.Good && d.beat.Value.name != "" && d.beat.Value.name != name
-}
-
-// heartbeat is a heartbeat file with the agent name that it stands for: the name inside the file, else the name of its
-// folder or file.
-type heartbeat struct {
-	label   string
-	beat    *doc[beat]
-	current *doc[current] // nil beside a single status file
-}
-
-func (a *agentDirs) heartbeats() []heartbeat {
-	var list []heartbeat
-	for _, dir := range sortedKeys(a.dirs) {
-		if d := a.dirs[dir]; d.beat.Good || d.current.Good { // an empty folder is not an agent yet
-			list = append(list, heartbeat{cmp.Or(d.beat.Value.name, strings.TrimSuffix(dir, "_status")), &d.beat, &d.current})
-		}
-	}
-	for _, file := range sortedKeys(a.singles) {
-		if d := a.singles[file]; d.Good {
-			list = append(list, heartbeat{cmp.Or(d.Value.name, strings.TrimSuffix(file, ".status.json")), d, nil})
-		}
-	}
-	return list
+	h := a.beats[dir]
+	return dir == livhanaDir || dir == codexDir || h != nil && h.beat.Good && h.beat.Value.name != "" && h.beat.Value.name != name
 }
 
 // agentFacts is everything that the files say about one agent.
@@ -177,7 +152,7 @@ type agentFacts struct {
 	agent  protocol.Agent
 	file   string // the file that named the agent first
 	issues []protocol.Finding
-	beats  []heartbeat
+	beats  []*heartbeat
 	named  map[string]time.Time // by task: when the newest file that names the task was written
 }
 
@@ -203,15 +178,18 @@ func (a *agentDirs) all() (directory, map[string]*agentFacts) {
 			r.Value.describe(&facts(name, r.path).agent)
 		}
 	}
-	list := a.heartbeats()
+	var list []*heartbeat
 	labels := map[string]bool{}
-	for _, h := range list {
-		labels[h.label] = true
+	for _, name := range sortedKeys(a.beats) {
+		if h := a.beats[name]; h.beat.Good || h.current.Good { // an empty folder is not an agent yet
+			list, labels[h.label()] = append(list, h), true
+		}
 	}
 	for _, h := range list {
-		name := known.canonical(h.label)
-		if name != h.label && labels[name] && aliases[fold(h.label)] != name {
-			name = h.label // both spellings have a heartbeat: treat them as two agents
+		label := h.label()
+		name := known.canonical(label)
+		if name != label && labels[name] && aliases[fold(label)] != name {
+			name = label // both spellings have a heartbeat: treat them as two agents
 		}
 		f := facts(name, h.beat.path)
 		f.beats = append(f.beats, h)
@@ -243,8 +221,8 @@ func (f *agentFacts) merge(now time.Time) {
 			continue
 		}
 		f.issues = append(f.issues, h.beat.Value.issues...)
-		if b := described(h.beat, now); newest == nil || b.Last().After(a.Beat.Last()) {
-			newest, a.Beat = h.beat, b
+		if b := described(&h.beat, now); newest == nil || b.Last().After(a.Beat.Last()) {
+			newest, a.Beat = &h.beat, b
 		}
 	}
 	if newest != nil {
@@ -255,7 +233,7 @@ func (f *agentFacts) merge(now time.Time) {
 		}
 	}
 	for _, h := range f.beats {
-		if h.current != nil && h.current.Good && h.current.Value.task != "" {
+		if h.current.Good && h.current.Value.task != "" {
 			note(h.current.Value.task, h.current.Stamp.ModTime())
 		}
 	}

@@ -12,12 +12,6 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The two agents of protocol 000, Agent Topology.
-const (
-	livhana = "livhana-layer1.1"
-	codex   = "codex-cursor"
-)
-
 // ErrNotInitialized means that the protocol's folders are missing: livhana creates them, and codex must not boot
 // before that (protocol 000, CODEX Boot Sequence).
 var ErrNotInitialized = errors.New("inter-agent communication not initialized")

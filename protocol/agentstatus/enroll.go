@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -242,11 +241,10 @@ func (a *agentDirs) archive(f *agentFacts) error {
 		return err
 	}
 	for _, h := range f.beats {
-		files := []string{h.beat.path}
-		if h.current != nil {
-			files = append(files, currentFile(path.Dir(h.beat.path)))
-		}
-		for _, file := range files {
+		for _, file := range []string{h.beat.path, h.current.path} {
+			if file == "" {
+				continue
+			}
 			to := fmt.Sprintf("%s/%s.%d", forgotten, strings.ReplaceAll(file, "/", "."), a.Now.UnixNano())
 			if err := folder.IgnoreMissing(a.Root.Rename(file, to)); err != nil {
 				return err

@@ -155,61 +155,48 @@ func mark(s *state, c protocol.Change) error {
 	return nil
 }
 
-// enroll merges a booted agent into the registry. Values that others have written into fields that a boot does not
-// state stay.
+// enroll merges a booted agent into the registry, or creates the registry. Values that others have written into fields that
+// a boot does not state stay. Like the boot script of livhana, the boot of livhana that creates the registry also lists codex.
 func (s *state) enroll(b protocol.Boot) error {
 	stamp := jsonfile.FormatTime(b.Now)
-	err := s.createRegistry(b, stamp)
-	if !errors.Is(err, jsonfile.ErrExist) {
-		return err
+	var pid any
+	if b.PID > 0 {
+		pid = b.PID
 	}
-	pr := profileOf(b.Agent)
-	_, err = s.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
-		agents, _ := o.Object("agents")
-		entry, _ := agents.Object(b.Agent)
-		var sets []jsonfile.Set
-		add := func(key string, value any, keep bool) {
-			if !keep || !entry.Has(key) {
-				sets = append(sets, set(value, "agents", b.Agent, key))
-			}
+	edits := func(o jsonfile.Object) ([]jsonfile.Set, error) {
+		return append(bootEdits(o, b.Agent, pid, "active", stamp), set(stamp, "updated_at")), nil
+	}
+	if !s.Has(registry) {
+		sets := append([]jsonfile.Set{set(stamp, "updated_at")}, bootEdits(jsonfile.Object{}, b.Agent, pid, "active", stamp)...)
+		if b.Agent == livhana {
+			sets = append(sets, bootEdits(jsonfile.Object{}, codex, nil, "unknown", nil)...)
 		}
-		add("type", pr.kind, true)
-		add("environment", pr.environment, true)
-		add("pid", pidOrNull(b), false)
-		add("status", "active", false)
-		add("last_seen", stamp, false)
-		add("capabilities", pr.capabilities, true)
-		return append(sets, set(stamp, "updated_at")), nil
-	})
+		doc, err := jsonfile.Edit([]byte("{}\n"), sets...)
+		if err == nil {
+			err = s.Root.Create(registry, doc, 0o644)
+		}
+		if !errors.Is(err, jsonfile.ErrExist) {
+			return err
+		}
+	}
+	_, err := s.editRegistry(edits)
 	return err
 }
 
-func pidOrNull(b protocol.Boot) *int {
-	if b.PID <= 0 {
-		return nil
+// bootEdits are the edits that enter an agent into the registry as the boot scripts do.
+func bootEdits(o jsonfile.Object, agent string, pid any, status string, seen any) (sets []jsonfile.Set) {
+	agents, _ := o.Object("agents")
+	entry, _ := agents.Object(agent)
+	pr := profileOf(agent)
+	for _, f := range []struct {
+		key   string
+		value any
+		keep  bool // what is there
+	}{{"type", pr.kind, true}, {"environment", pr.environment, true}, {"pid", pid, false}, {"status", status, false},
+		{"last_seen", seen, false}, {"capabilities", pr.capabilities, true}} {
+		if !f.keep || !entry.Has(f.key) {
+			sets = append(sets, set(f.value, "agents", agent, f.key))
+		}
 	}
-	return &b.PID
-}
-
-// createRegistry writes the registry of a project in which no agent has booted yet. Like the boot script of livhana,
-// it also lists codex as unknown when livhana boots.
-func (s *state) createRegistry(b protocol.Boot, stamp string) error {
-	if s.Has(registry) {
-		return jsonfile.ErrExist
-	}
-	entry := func(agent, status string) registryEntry {
-		pr := profileOf(agent)
-		return registryEntry{Type: pr.kind, Environment: pr.environment, Status: status, Capabilities: pr.capabilities}
-	}
-	me := entry(b.Agent, "active")
-	me.LastSeen, me.PID = &stamp, pidOrNull(b)
-	sets := []jsonfile.Set{set(stamp, "updated_at"), set(me, "agents", b.Agent)} // a map would sort codex-cursor before livhana-layer1.1
-	if b.Agent == livhana {
-		sets = append(sets, set(entry(codex, "unknown"), "agents", codex))
-	}
-	doc, err := jsonfile.Edit([]byte("{}\n"), sets...)
-	if err != nil {
-		return err
-	}
-	return s.Root.Create(registry, doc, 0o644)
+	return sets
 }

@@ -60,11 +60,11 @@ func (s *state) updateSigns(known directory, agents map[string]*agentFacts) {
 
 func (a *agentDirs) ownSigns(name string, f *agentFacts, now signsByAgent) {
 	for _, h := range f.beats {
-		if h.current != nil && h.current.There {
-			now.add(name, "current "+h.beat.path, signOf(h.current))
+		if h.current.There {
+			now.add(name, "current "+h.beat.path, signOf(&h.current))
 		}
 		if len(f.beats) > 1 && h.beat.There {
-			now.add(name, h.beat.path, signOf(h.beat))
+			now.add(name, h.beat.path, signOf(&h.beat))
 		}
 	}
 	for _, file := range a.sources[name] {
