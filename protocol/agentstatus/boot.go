@@ -155,6 +155,9 @@ func (s *state) bootedAlready(b protocol.Boot, registered map[string]member) (bo
 	return at.After(m.seen) && b.Now.Sub(at) < time.Minute, nil
 }
 
+// logEnd is how much of the log's end is searched for the line of a boot.
+const logEnd = 64 << 10
+
 // lastBoot returns the time of the agent's last boot that the end of the log shows.
 func (s *state) lastBoot(agent string) (at time.Time) {
 	for line := range bytes.Lines(s.End(logFile, logEnd)) {

@@ -206,16 +206,12 @@ type sharedLog struct {
 	*files
 	logContent
 	reader    folder.Tail
-	queue     [][]byte        // steward's lines that are not written yet
+	queue     []logLine       // steward's lines that are not written yet
 	unwritten *protocol.Fault // why
-	retryAt   time.Time
 }
 
 // logTail bounds how much of an old log the first scan reads; earlier lines are history.
 const logTail = 8 << 20
-
-// logEnd is how much of the log's end is searched for one of steward's own lines.
-const logEnd = 64 << 10
 
 func (l *sharedLog) forget() {
 	*l = sharedLog{files: l.files, logContent: newLog(), reader: folder.Tail{File: logFile, Max: maxFile, Last: logTail}}
@@ -253,23 +249,18 @@ type logLine struct {
 	Metadata  map[string]any `json:"metadata,omitempty"`
 }
 
-// write appends one line to the log. A line without a time happened now.
-func (l *sharedLog) write(line logLine) error {
+// write appends one line to the log. A line without a time happened now. It does not recreate a log that existed and is
+// gone: a user or a client has removed it.
+func (l *sharedLog) write(line logLine, opts ...jsonfile.Option) error {
 	line.Timestamp = cmp.Or(line.Timestamp, jsonfile.FormatTime(l.Now))
 	data, err := jsonfile.EncodeLine(line)
 	if err != nil {
 		return err
 	}
-	return l.append(data, l.waits...)
-}
-
-// append adds a line to the log. It does not recreate a log that existed and is gone: a user or a client has removed
-// it.
-func (l *sharedLog) append(line []byte, opts ...jsonfile.Option) error {
 	if l.reader.Seen() {
-		opts = append(slices.Clip(opts), jsonfile.Existing)
+		opts = append(opts, jsonfile.Existing)
 	}
-	return l.Root.Append(logFile, line, opts...)
+	return l.Root.Append(logFile, data, opts...)
 }
 
 // say appends a client's own line. It ignores a failed write: a log that cannot be written must not stop a task.
@@ -306,68 +297,44 @@ func logIfNew(s *state, c protocol.Change) error {
 		}
 	}
 	line.Source = cmp.Or(line.Source, ourName)
-	return s.log.write(line)
+	return s.log.write(line, s.waits...)
 }
+
+// mostQueued is how many unwritten lines are kept.
+const mostQueued = 200
 
 // report queues a line about what steward itself caused; it is written after the change. The change stands whether or not
-// the line can be written. An unwritten line is a Fault and is retried with the next change and with the scans. The newest
-// 200 unwritten lines are kept. See docs/decisions.md, "The shared log has words outside the protocol's enum".
+// the line can be written. An unwritten line is a Fault and is tried again with the next change and at each scan.
+// See docs/decisions.md, "The shared log has words outside the protocol's enum".
 func (l *sharedLog) report(event string, c protocol.Change) {
-	task := ""
+	line := logLine{Timestamp: jsonfile.FormatTime(l.Now), EventType: event, Source: ourName, Target: c.Agent, Message: c.Why,
+		Metadata: map[string]any{"logged_by": ourName, "reason": string(c.Reason)}}
 	if c.Subject.Kind == protocol.KindTask {
-		task = c.Subject.ID
-	}
-	line, err := jsonfile.EncodeLine(logLine{Timestamp: jsonfile.FormatTime(l.Now), EventType: event, TaskID: task, Source: ourName, Target: c.Agent, Message: c.Why,
-		Metadata: map[string]any{"logged_by": ourName, "reason": string(c.Reason)}})
-	if err != nil {
-		l.unwritten = l.Fault(l.unwritten, logFile, err)
-		return
+		line.TaskID = c.Subject.ID
 	}
 	l.queue = append(l.queue, line)
-	if over := len(l.queue) - mostQueued; over > 0 {
-		l.queue = slices.Delete(l.queue, 0, over)
-	}
+	l.queue = l.queue[max(0, len(l.queue)-mostQueued):]
 }
 
-const (
-	mostQueued = 200
-	retryEvery = 5 * time.Second
-)
-
-// flush writes the queued lines, in order. Only the last line waits for the disk; that wait covers the lines before.
-// After a failed write the line may be in the log nevertheless, so flush checks that first.
+// flush writes the queued lines, in order. It does not wait for the disk: what the lines tell is on disk already.
 func (l *sharedLog) flush() {
 	for len(l.queue) > 0 {
-		line := l.queue[0]
-		if l.unwritten == nil || !bytes.Contains(l.End(logFile, logEnd), bytes.TrimSpace(line)) {
-			var opts []jsonfile.Option
-			if len(l.queue) > 1 {
-				opts = append(opts, jsonfile.Volatile)
-			}
-			if err := l.append(line, opts...); err != nil {
-				l.retryAt = l.Now.Add(retryEvery)
-				if folder.Missing(err) {
-					l.unwritten = nil // there is no log: keep the lines until it exists
-				} else {
-					l.unwritten = l.Fault(l.unwritten, logFile, err)
-				}
-				return
-			}
+		err := l.write(l.queue[0], jsonfile.Volatile)
+		if folder.Missing(err) {
+			l.unwritten = nil // there is no log: keep the lines until it exists
+			return
+		} else if err != nil {
+			l.unwritten = l.Fault(l.unwritten, logFile, err)
+			return
 		}
 		l.queue = l.queue[1:]
 	}
 	l.queue, l.unwritten = nil, nil
 }
 
-// retry tries again to write the queued lines. If some remain, it requests a scan for the next try.
+// retry tries again to write the lines that a change could not write.
 func (l *sharedLog) retry(ctx context.Context) {
-	if len(l.queue) == 0 {
-		return
-	}
-	if !l.Now.Before(l.retryAt) || l.retryAt.After(l.Now.Add(retryEvery)) {
-		_ = l.Guarded(ctx, func() error { l.flush(); return nil })
-	}
 	if len(l.queue) > 0 {
-		l.Patience.RetryAt(l.retryAt)
+		_ = l.Guarded(ctx, func() error { l.flush(); return nil })
 	}
 }
