@@ -3,8 +3,10 @@ package agentstatus
 import (
 	"cmp"
 	"fmt"
-	"maps"
+	"hash/fnv"
+	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +45,8 @@ func (a *agentDirs) forget() {
 		records: map[string]*doc[agentRecord]{}, registry: doc[registryContent]{path: registry}, signs: map[string]*signs{}}
 }
 
-func beatFile(dir string) string    { return dir + "/heartbeat.json" }
+func beatFile(dir string) string { return dir + "/heartbeat.json" }
+
 func currentFile(dir string) string { return dir + "/current_task.json" }
 
 // read refreshes heartbeats, registry and records.
@@ -133,14 +136,6 @@ func (a *agentDirs) dirOf(name string) string {
 	}
 	return dir
 }
-
-// The two agents of protocol 000 (Agent Topology), and their folders.
-const (
-	livhana    = "livhana-layer1.1"
-	codex      = "codex-cursor"
-	livhanaDir = "livhana_status"
-	codexDir   = "codex_status"
-)
 
 func (a *agentDirs) isOthers(dir, name string) bool {
 	h := a.beats[dir]
@@ -276,9 +271,6 @@ func (a *agentDirs) describe(s *protocol.Snapshot, agents map[string]*agentFacts
 	a.odd = odd
 }
 
-// aliases maps the short names of the two agents of protocol 000, which its folder names use, to their full names.
-var aliases = map[string]string{"codex": codex, "livhana": livhana, "liv-hana": livhana}
-
 // fold normalizes a name: spellings that differ only in case and separators become equal.
 func fold(name string) string {
 	return strings.Map(func(r rune) rune {
@@ -318,5 +310,63 @@ func (d directory) canonical(spelling string) string {
 	return spelling
 }
 
-// sortedKeys returns a map's keys in order.
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+// signs are an agent's signs of life other than its heartbeat, as of the last scan, and the fingerprint of the last new
+// one. A sign that vanishes does not count: steward itself archives what an attempt left.
+type signs struct {
+	states map[string]sign // by source
+	sum    string
+}
+
+// sign is the state of a sign's source.
+type sign struct{ mtime, size int64 }
+
+func signOf[T any](d *doc[T]) sign { return sign{d.Stamp.MtimeNs, d.Stamp.Size} }
+
+// signsByAgent is what one scan found.
+type signsByAgent map[string]map[string]sign
+
+func (s signsByAgent) add(agent, source string, state sign) {
+	if s[agent] == nil {
+		s[agent] = map[string]sign{}
+	}
+	s[agent][source] = state
+}
+
+func (a *agentDirs) ownSigns(name string, f *agentFacts, now signsByAgent) {
+	for _, h := range f.beats {
+		if h.current.There {
+			now.add(name, "current "+h.beat.path, signOf(&h.current))
+		}
+		if len(f.beats) > 1 && h.beat.There {
+			now.add(name, h.beat.path, signOf(&h.beat))
+		}
+	}
+	for _, file := range a.sources[name] {
+		at := filepath.FromSlash(file)
+		if !filepath.IsAbs(at) {
+			at = filepath.Join(a.project, at)
+		}
+		if st, err := os.Lstat(at); err == nil {
+			now.add(name, "source "+file, sign{st.ModTime().UnixNano(), st.Size()})
+		}
+	}
+}
+
+// update changes the fingerprint only if a sign is new or has changed.
+func (s *signs) update(now map[string]sign) {
+	fresh := false
+	for source, state := range now {
+		if was, ok := s.states[source]; !ok || was != state {
+			fresh = true
+			break
+		}
+	}
+	s.states = now
+	if fresh {
+		h := fnv.New64a()
+		for _, source := range sortedKeys(now) {
+			fmt.Fprintln(h, source, now[source])
+		}
+		s.sum = fmt.Sprintf("%x", h.Sum64())
+	}
+}

@@ -73,7 +73,7 @@ func (d decision) is(other decision) bool {
 
 // answer writes the operator's decision beside its task (VerbAnswer). It archives an older decision first, so that a
 // crash loses neither.
-func answer(s *state, c protocol.Change) error {
+func answer(p *Project, c protocol.Change) error {
 	switch {
 	case c.Subject.Kind != protocol.KindTask:
 		return fmt.Errorf("answer about a %s: %w", c.Subject.Kind, protocol.ErrUnsupported)
@@ -85,22 +85,22 @@ func answer(s *state, c protocol.Change) error {
 		return err
 	}
 	file := decisionFile(d.TaskID)
-	o, blob, err := s.Root.Load(file, maxFile)
+	o, blob, err := p.Root.Load(file, maxFile)
 	if err != nil && !folder.Missing(err) {
 		return err
 	}
 	stands := err == nil
 	old := decodeDecision(o)
 	if stands && old.is(d) {
-		if s.log.read(); !s.log.names(d.TaskID, eventDecided) { // a crash cut the line off
-			reportDecision(s, c)
+		if p.log.read(); !p.log.names(d.TaskID, eventDecided) { // a crash cut the line off
+			reportDecision(p, c)
 		}
 		return nil
 	}
-	if s.attempts.decided(d) {
+	if p.attempts.decided(d) {
 		return nil
 	}
-	mode, err := judged(s, c)
+	mode, err := judged(p, c)
 	if err != nil {
 		return err
 	}
@@ -110,33 +110,33 @@ func answer(s *state, c protocol.Change) error {
 	}
 	switch {
 	case !stands:
-		err = s.Root.Create(file, doc, mode)
+		err = p.Root.Create(file, doc, mode)
 	case old.Source != ourName:
 		return folder.Moved("another program has written a decision")
-	case old.At.After(d.At) && !old.At.After(s.Now): // a time in the future does not count
-		_, err = s.attempts.create(d.TaskID, "decision", doc, mode)
+	case old.At.After(d.At) && !old.At.After(p.Now): // a time in the future does not count
+		_, err = p.attempts.create(d.TaskID, "decision", doc, mode)
 	default:
 		old.TaskID = d.TaskID
-		if !s.attempts.decided(old) {
-			_, err = s.attempts.create(d.TaskID, "decision", blob.Data, blob.Stamp.Mode.Perm())
+		if !p.attempts.decided(old) {
+			_, err = p.attempts.create(d.TaskID, "decision", blob.Data, blob.Stamp.Mode.Perm())
 		}
 		if err == nil {
-			err = s.Replace(file, doc, blob.Sum)
+			err = p.Replace(file, doc, blob.Sum)
 		}
 	}
 	if err == nil {
-		reportDecision(s, c)
+		reportDecision(p, c)
 	}
 	return err
 }
 
 // judged checks that the task is still as the operator saw it, and returns the file mode for the decision. A settled
 // task stays settled.
-func judged(s *state, c protocol.Change) (fs.FileMode, error) {
-	settled := s.tasks.settled[c.Subject.ID] != nil
-	e := s.tasks.fresh(c.Subject.ID)
+func judged(p *Project, c protocol.Change) (fs.FileMode, error) {
+	settled := p.tasks.settled[c.Subject.ID] != nil
+	e := p.tasks.fresh(c.Subject.ID)
 	if _, over := e.over(); settled && over {
-		defer s.tasks.settle(e)
+		defer p.tasks.settle(e)
 	}
 	if !e.exists() {
 		return 0, folder.Moved("its files are gone")
@@ -149,7 +149,7 @@ func judged(s *state, c protocol.Change) (fs.FileMode, error) {
 	case seen.Path == "" || seen.Sum != c.Ref.Sum:
 		return 0, folder.Moved("the task is not as it was when the human answered")
 	}
-	st, err := s.Root.Stat(seen.Path)
+	st, err := p.Root.Stat(seen.Path)
 	return st.Mode.Perm(), err
 }
 
@@ -161,7 +161,7 @@ func (a *attempts) decided(d decision) bool {
 	})
 }
 
-func reportDecision(s *state, c protocol.Change) {
+func reportDecision(p *Project, c protocol.Change) {
 	c.Why = folder.Line(c.Why, maxText)
-	s.log.report(eventDecided, c)
+	p.log.report(eventDecided, c)
 }

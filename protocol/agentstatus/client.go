@@ -107,7 +107,7 @@ func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file str
 		return "", &InvalidError{[]string{fmt.Sprintf("the request has %d bytes; %d are the most", len(doc), maxRequest)}}
 	}
 	err = c.guarded(ctx, now, func() error {
-		file, err = submit(c.p.state, r, doc)
+		file, err = submit(c.p, r, doc)
 		return err
 	})
 	if err != nil {
@@ -116,39 +116,39 @@ func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file str
 	return c.p.absolute(file), nil
 }
 
-func submit(s *state, r Request, doc []byte) (file string, err error) {
-	e := s.tasks.fresh(r.TaskID)
-	if e.exists() || s.Has(cancelledFile(r.TaskID)) || s.Has(attemptFile(r.TaskID, 1, "sched")) {
+func submit(p *Project, r Request, doc []byte) (file string, err error) {
+	e := p.tasks.fresh(r.TaskID)
+	if e.exists() || p.Has(cancelledFile(r.TaskID)) || p.Has(attemptFile(r.TaskID, 1, "sched")) {
 		return "", fmt.Errorf("task %s: %w", r.TaskID, jsonfile.ErrExist)
 	}
 	file = e.request.path
 	if after := r.Coordination.After; len(after) > 0 {
 		for _, id := range after { // each was requested here at some time
-			if !plainID(id) || !s.tasks.fresh(id).exists() && !s.Has(attemptFile(id, 1, "result")) {
+			if !plainID(id) || !p.tasks.fresh(id).exists() && !p.Has(attemptFile(id, 1, "result")) {
 				return "", fmt.Errorf("come after task %s: %w", folder.Line(id, 80), ErrNoTask)
 			}
 		}
 		file = e.held.path
 		// As with every hold, the notice comes first.
-		err := s.putNotice(protocol.Change{Subject: protocol.Subject{Kind: protocol.KindTask, ID: e.id}, Hold: protocol.HoldBlocked,
-			ReleaseBy: s.Now.Add(submitLease), Why: "waits for task " + folder.Line(after[0], 80)})
+		err := p.putNotice(protocol.Change{Subject: protocol.Subject{Kind: protocol.KindTask, ID: e.id}, Hold: protocol.HoldBlocked,
+			ReleaseBy: p.Now.Add(submitLease), Why: "waits for task " + folder.Line(after[0], 80)})
 		if err != nil {
 			return "", err
 		}
 	}
-	if err := s.Root.Create(file, doc, 0o644); err != nil {
+	if err := p.Root.Create(file, doc, 0o644); err != nil {
 		return "", err
 	}
 	// The line is in the name of the requesting agent, which may be long dead. logged_by marks it as steward's, so
 	// that a task submitted by hand is no sign of that agent's life.
-	_ = s.log.write(logLine{EventType: eventCreated, TaskID: r.TaskID, Source: r.Source, Target: r.Target,
+	_ = p.log.write(logLine{EventType: eventCreated, TaskID: r.TaskID, Source: r.Source, Target: r.Target,
 		Message: folder.Line(fmt.Sprintf("%s asks %s to %s", r.Source, r.Target, r.Type), 500), Metadata: map[string]any{"logged_by": ourName}})
 	return file, nil
 }
 
 // absolute returns the absolute path of a file in the protocol's folder.
-func (s *state) absolute(file string) string {
-	return filepath.Join(s.dir, filepath.FromSlash(path.Join(Base, file)))
+func (p *Project) absolute(file string) string {
+	return filepath.Join(p.dir, filepath.FromSlash(path.Join(Base, file)))
 }
 
 // Followed is one task that an orchestrator has delegated, as active_coordination.json lists it (protocol 000, File

@@ -1,10 +1,12 @@
 package agentstatus
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -114,13 +116,13 @@ func (c *Client) HeldBack(ctx context.Context, agent string, now time.Time) ([]D
 }
 
 // complete returns the id that begins with the prefix.
-func (s *state) complete(prefix string) (string, error) {
+func (p *Project) complete(prefix string) (string, error) {
 	if len(prefix) < minPrefix {
 		return "", ErrNoTask
 	}
 	var found []string
 	for _, dir := range []string{tasksDir, archiveDir} {
-		_, _ = s.Root.Each(dir, func(name []byte) {
+		_, _ = p.Root.Each(dir, func(name []byte) {
 			if id, _, ok := parseTaskFile(string(name)); ok && strings.HasPrefix(id, prefix) && plainID(id) && !slices.Contains(found, id) {
 				found = append(found, id)
 			}
@@ -146,24 +148,24 @@ func readWhole[T any](f *files, file string) (*T, []byte) {
 	return &v, blob.Data
 }
 
-func (s *state) detail(e *entry) Detail {
+func (p *Project) detail(e *entry) Detail {
 	o, ref := e.ended()
 	d := Detail{ID: e.id, State: StatePending, Buried: e.record.buried, Cancelled: e.record.cancelled, Hold: e.hold(), Attempts: e.record.committed(),
-		Output: s.outputOf(e)}
+		Output: p.outputOf(e)}
 	if e.record.reason == protocol.ReasonSuperseded {
 		d.CancelWhy = "steward cancelled its retry: " + e.record.why
 	}
-	d.Request, d.RequestRaw = readWhole[Request](s.files, e.asked().path)
-	d.Result, d.ResultRaw = readWhole[Result](s.files, ref.Path)
+	d.Request, d.RequestRaw = readWhole[Request](p.files, e.asked().path)
+	d.Result, d.ResultRaw = readWhole[Result](p.files, ref.Path)
 	if e.progress.Good {
-		d.Progress, _ = readWhole[TaskProgress](s.files, e.progress.path)
+		d.Progress, _ = readWhole[TaskProgress](p.files, e.progress.path)
 	}
 	if e.claim.Good && o == nil {
 		k := e.claim.Value
 		k.Task = e.id
 		d.Claim = &k
 	}
-	if o, _, ok := s.object(e.notice.path); ok {
+	if o, _, ok := p.object(e.notice.path); ok {
 		d.HoldWhy = folder.Line(text(o, "why"), 300)
 	}
 	if k := e.record.last(); k != nil && (!k.Committed || d.Hold != nil && d.Hold.Reason == protocol.HoldRetry) {
@@ -177,7 +179,7 @@ func (s *state) detail(e *entry) Detail {
 	case d.Claim != nil || e.begun():
 		d.State = StateRunning
 	default:
-		if why := s.tasks.block(e.id, &e.asked().Value); why != "" {
+		if why := p.tasks.block(e.id, &e.asked().Value); why != "" {
 			d.State, d.Hold, d.HoldWhy = StateHeld, &protocol.Hold{Reason: protocol.HoldBlocked}, why
 		}
 	}
@@ -233,11 +235,91 @@ func (c *Client) SweepOutput(before, now time.Time) error {
 	return nil
 }
 
-func (s *state) outputOf(e *entry) string {
+func (p *Project) outputOf(e *entry) string {
 	for n := e.record.next(); n > 0; n-- {
-		if file := outputFile(e.id, n); s.Has(file) {
-			return s.absolute(file)
+		if file := outputFile(e.id, n); p.Has(file) {
+			return p.absolute(file)
 		}
 	}
 	return ""
+}
+
+// Work is a task that the agent may take. Problems lists the schema violations of its request.
+type Work struct {
+	Request
+	Raw      json.RawMessage
+	Attempt  int
+	Sum      string // of the request
+	Appeared time.Time
+	Title    string
+	Problems []string
+}
+
+// Open lists the tasks that this agent may take now, by priority, then by age. It leaves out requests that are held,
+// have a result, are claimed, or come after tasks that are not completed.
+func (c *Client) Open(ctx context.Context, agent string, now time.Time) ([]Work, error) {
+	if err := c.open(now); err != nil {
+		return nil, err
+	}
+	p := c.p
+	requests, err := openRequests(p.files)
+	if err != nil {
+		return nil, fmt.Errorf("look for tasks: %w", err)
+	}
+	for id := range p.tasks.open { // forget the tasks that are no longer open: a worker runs for weeks
+		if _, open := requests[id]; !open {
+			delete(p.tasks.open, id)
+		}
+	}
+	var list []Work
+	for id := range requests {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if w := p.tasks.offer(p.tasks.refresh(id), agent); w != nil {
+			list = append(list, *w)
+		}
+	}
+	if p.Patience.Calm() { // else some file there may not have been read
+		p.Through(p.Folder, tasksDir, archiveDir, attemptsDir, claimsDir)
+	}
+	slices.SortFunc(list, func(a, b Work) int {
+		pa, _ := protocol.ParsePriority(a.Priority)
+		pb, _ := protocol.ParsePriority(b.Priority)
+		return cmp.Or(cmp.Compare(pb, pa), a.Appeared.Compare(b.Appeared), strings.Compare(a.TaskID, b.TaskID))
+	})
+	return list, nil
+}
+
+// openRequests finds the tasks with a visible request and no result, from the file names alone.
+func openRequests(f *files) (map[string]kinds, error) {
+	requests := map[string]kinds{}
+	_, err := f.Root.Each(tasksDir, func(name []byte) {
+		if id, kind, ok := parseTaskFile(name); ok && plainID(string(id)) {
+			requests[string(id)] |= kind
+		}
+	})
+	maps.DeleteFunc(requests, func(_ string, has kinds) bool { return has&hasRequest == 0 || has&(hasResult|hasHeld) != 0 })
+	return requests, folder.IgnoreMissing(err)
+}
+
+// offer returns the task as work for the agent, or nil if the agent may not take it now.
+func (t *taskTable) offer(e *entry, agent string) *Work {
+	r := &e.request.Value
+	for _, before := range r.Coordination.After { // it may have ended since this Client last read it
+		if plainID(before) {
+			t.refresh(before)
+		}
+	}
+	if !e.takeable() || t.Patience.Has(e.request.path) || (directory{agent: true}).canonical(r.Target) != agent || t.block(e.id, r) != "" {
+		return nil
+	}
+	o, blob, read := t.object(e.request.path)
+	if !read || blob.Sum != e.request.Sum {
+		return nil
+	}
+	w := &Work{Request: whole[Request](o), Raw: blob.Data, Attempt: e.record.next(), Sum: string(blob.Sum), Appeared: appeared(e.request.Stamp),
+		Title: r.title, Problems: texts(r.issues)}
+	w.TaskID = e.id
+	return w
 }

@@ -11,9 +11,6 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// ourName is the source_agent of what steward writes in an agent's stead.
-const ourName = "steward"
-
 // request is a request as a scan keeps it, without its parameters.
 type request struct {
 	Request
@@ -45,8 +42,8 @@ func decodeRequest(o jsonfile.Object) request {
 			r.every = min(seconds(s), 1e6*time.Second)
 		}
 	}
-	context, _ := o.Object("context")
-	voice, known := context.Bool("voice_mode_active")
+	origin, _ := o.Object("context")
+	voice, known := origin.Bool("voice_mode_active")
 	r.silent = known.OK() && !voice
 	if payload, p := o.Object("payload"); p.OK() {
 		parameters, p := payload.Object("parameters")
@@ -58,11 +55,6 @@ func decodeRequest(o jsonfile.Object) request {
 	}
 	r.issues = d.Findings
 	return r
-}
-
-// seconds converts a number from a document, which may have any value.
-func seconds(s float64) time.Duration {
-	return time.Duration(min(max(s, 0), 1e9) * float64(time.Second))
 }
 
 // fingerprint identifies requests for the same work. It ignores a timeout in the parameters, because a retry

@@ -145,7 +145,7 @@ func (c *Client) Leave(ctx context.Context, agent string, process protocol.Ident
 		}
 		rest := c.living(without(r.processes(), process))
 		if len(rest) == 0 {
-			return leave(c.p.state, agent, l)
+			return leave(c.p, agent, l)
 		}
 		err = a.editRecord(agent, func(r *agentRecord) { r.setProcesses(rest...) })
 		if err == nil && r.Kept {
@@ -156,9 +156,9 @@ func (c *Client) Leave(ctx context.Context, agent string, process protocol.Ident
 }
 
 // leave records the end of an agent's last process. A failed process stays on record: its absence proves the death.
-func leave(s *state, agent string, l Leaving) error {
+func leave(p *Project, agent string, l Leaving) error {
 	why := folder.Line(l.Why, 300)
-	err := s.agents.editRecord(agent, func(r *agentRecord) {
+	err := p.agents.editRecord(agent, func(r *agentRecord) {
 		r.Keeper, r.Kept = nil, false
 		if l.Failed {
 			r.Ending, r.Left, r.Told = why, "", l.Told
@@ -171,17 +171,17 @@ func leave(s *state, agent string, l Leaving) error {
 	if err != nil || l.Failed {
 		return err
 	}
-	s.showCurrent(agent)
-	_ = s.agents.beat(agent, Beat{Status: "idle"}, nil)
-	stamp := jsonfile.FormatTime(s.Now)
-	_, err = s.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
+	p.showCurrent(agent)
+	_ = p.agents.beat(agent, Beat{Status: "idle"}, nil)
+	stamp := jsonfile.FormatTime(p.Now)
+	_, err = p.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		if _, ok := decodeRegistry(o).agents[agent]; !ok {
 			return nil, nil
 		}
 		return []jsonfile.Set{set("idle", "agents", agent, "status"), set(nil, "agents", agent, "pid"),
 			set(stamp, "agents", agent, "last_seen"), set(stamp, "updated_at")}, nil
 	})
-	s.log.say("agent_left", "", agent, "", agent+" left: "+cmp.Or(why, "on purpose"))
+	p.log.say("agent_left", "", agent, "", agent+" left: "+cmp.Or(why, "on purpose"))
 	return err
 }
 

@@ -1,70 +1,12 @@
 package agentstatus
 
 import (
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
-
-// The extensions of a task's files, which follow the task's id.
-const (
-	requestExt  = ".request.json"
-	heldExt     = ".request.json.held"
-	noticeExt   = ".deferred.json"
-	resultExt   = ".result.json"
-	progressExt = ".progress.json"
-)
-
-// kinds is the set of a task's existing files, one bit each.
-type kinds uint8
-
-const (
-	hasRequest kinds = 1 << iota
-	hasHeld
-	hasNotice
-	hasResult
-	hasProgress
-	hasArchivedRequest
-	hasArchivedResult
-)
-
-var taskExts = [...]struct {
-	ext  string
-	kind kinds
-}{{heldExt, hasHeld}, {requestExt, hasRequest}, {noticeExt, hasNotice}, {resultExt, hasResult}, {progressExt, hasProgress}}
-
-const taskPrefix = "task_"
-
-// parseTaskFile splits a file name of codex_tasks into the task's id and the kind of file. It does not check the id.
-func parseTaskFile[S string | []byte](name S) (id S, kind kinds, ok bool) {
-	if len(name) < len(taskPrefix) || string(name[:len(taskPrefix)]) != taskPrefix {
-		return id, 0, false
-	}
-	rest := name[len(taskPrefix):]
-	for i := range taskExts {
-		k := &taskExts[i]
-		if n := len(rest) - len(k.ext); n >= 0 && string(rest[n:]) == k.ext {
-			return rest[:n], k.kind, true
-		}
-	}
-	return id, 0, false
-}
-
-// archivedKind returns the kind that a file has in the archive; 0 if the file does not matter there.
-func archivedKind(kind kinds) kinds {
-	switch kind {
-	case hasRequest:
-		return hasArchivedRequest
-	case hasResult:
-		return hasArchivedResult
-	}
-	return 0
-}
-
-func taskFile(id, ext string) string { return tasksDir + "/" + taskPrefix + id + ext }
-
-func archivedFile(id, ext string) string { return archiveDir + "/" + taskPrefix + id + ext }
 
 // entry is what is known of one task that is open or ended recently.
 type entry struct {
@@ -166,6 +108,14 @@ func (e *entry) born() time.Time {
 	return stated
 }
 
+// limit is the task's own timeout (protocol 000: 300 s by default, 3600 s at most).
+func (e *entry) limit() time.Duration {
+	if timeout := e.asked().Value.timeout; timeout > 0 {
+		return min(timeout, time.Hour)
+	}
+	return 5 * time.Minute
+}
+
 // present returns the result that lies in the task's place, whether or not it is the first result; nil if none does.
 func (e *entry) present() *doc[outcome] {
 	switch {
@@ -228,23 +178,6 @@ func (e *entry) beganBy(progress jsonfile.Stamp) bool {
 	return !progress.ModTime().Before(appeared(e.request.Stamp))
 }
 
-// appeared is when a file got its present name or content. It uses the change time, because a rename keeps the time
-// of the last write.
-func appeared(st jsonfile.Stamp) time.Time {
-	if st.CtimeNs == 0 {
-		return st.ModTime().UTC()
-	}
-	return time.Unix(0, st.CtimeNs).UTC()
-}
-
-// capped limits a time to the present: clocks differ, and no policy may wait for a time in the future.
-func capped(t, now time.Time) time.Time {
-	if t.After(now) {
-		return now
-	}
-	return t
-}
-
 // cancelledHalf reports whether a crash came between the record of a cancellation and the result that ends the task
 // for its agent. A request that appeared after the record is a new request of the orchestrator.
 func (e *entry) cancelledHalf() bool {
@@ -286,4 +219,96 @@ func (e *entry) takeable() bool {
 	o, _ := e.ended()
 	return e.request.Good && o == nil && !e.result.There && !e.held.There && !e.claim.There && !e.begun() &&
 		!e.cancelledHalf() && e.record.pending == ""
+}
+
+// compareFirst compares the present result with the recorded result and sets e.overruled.
+func (a *attempts) compareFirst(e *entry) {
+	e.overruled = false
+	d, f := e.present(), &e.record.first
+	if d == nil || !e.recordApplies() || d.Value.Ours || d.Sum == f.sum || f.damaged {
+		return
+	}
+	if f.data == nil {
+		*f = a.readFirst(e.id, true)
+	}
+	e.overruled = f.there && !f.damaged && !sameResult(&d.Value, &f.outcome)
+}
+
+// recordApplies reports whether the record belongs to the present request. A request written after the record is a new
+// request under the same id.
+func (e *entry) recordApplies() bool {
+	f := &e.record.first
+	if !f.there || f.damaged { // an unreadable record cannot be shown to belong to an older request
+		return f.there
+	}
+	if e.request.Good && e.request.Stamp.ModTime().After(f.recorded) {
+		return false
+	}
+	r := e.asked()
+	return r.path == "" || f.request == "" || r.Sum == f.request
+}
+
+// sameResult reports whether two results say the same about the same run. An orchestrator that adds a key, for
+// example to mark a result as read, has not written another result.
+func sameResult(a, b *outcome) bool {
+	return a.Status == b.Status && a.Agent == b.Agent && a.At.Equal(b.At) && a.Took == b.Took && a.Summary == b.Summary &&
+		slices.Equal(a.Failures, b.Failures)
+}
+
+// unrecorded reports whether the result may be put on record as the result that stands.
+func (e *entry) unrecorded(o *outcome) bool {
+	return !o.Ours && !e.recordApplies() && !e.answersEarlier()
+}
+
+// answersEarlier reports whether the present result is the recorded result although a new request, with another
+// creation time, was written under the same id. The answer to the new request is still to come, so the record must
+// not name that request.
+func (e *entry) answersEarlier() bool {
+	f, d := &e.record.first, e.present()
+	if !f.there || f.damaged || f.created.IsZero() || e.created().IsZero() || e.created().Equal(f.created) {
+		return false
+	}
+	return d != nil && d.Sum == f.sum
+}
+
+// strayAfter is how long a worker may take between writing its result and removing its claim.
+const strayAfter = 2 * time.Second
+
+// strays reports whether the result in codex_tasks belongs to an earlier attempt, whose agent was taken for lost and
+// woke up after a later attempt was issued. A completed result counts, whichever attempt it belongs to: the work is
+// done. Any other stray result must not use up the present attempt, and is filed. The result does not name its
+// attempt, so this takes evidence:
+//
+//   - by its own execution time the run began before the present attempt was issued; or
+//   - a steward worker has claimed the present attempt and did not write the result.
+//
+// Without evidence the result counts for the present attempt. Each lost attempt has at most one stray result:
+// otherwise a client that counts its execution time over all attempts could make a task run forever.
+// See docs/decisions.md, "A failed result of a lost attempt is filed only with evidence".
+func (a *attempts) strays(e *entry) (stray bool, due time.Time) {
+	o, k := &e.result.Value, e.record.last()
+	if !e.result.Good || o.Ours || o.Succeeded() || !e.request.Good || e.late() || k == nil || !k.Committed || !mayRunOn(*k) {
+		return false, due
+	}
+	issued, came := appeared(e.request.Stamp), e.result.Stamp.ModTime()
+	before := o.Took > 0 && came.Add(-o.Took).Before(issued.Add(-strayAfter))
+	claimed := e.claim.Good && len(e.claim.Value.processes()) > 0 && e.claim.Value.At.Before(came)
+	lost := 0
+	for _, k := range e.record.attempts {
+		if mayRunOn(k) {
+			lost++
+		}
+	}
+	if !before && !claimed || a.count(e.id, "late") >= lost {
+		return false, due
+	}
+	if before {
+		return true, due
+	}
+	return true, came.Add(strayAfter)
+}
+
+// mayRunOn reports whether the attempt may still be running: it was taken for lost, or it timed out.
+func mayRunOn(k protocol.Attempt) bool {
+	return k.Action == protocol.ActionRetry && (k.Ours || k.Twice || k.Code == "TIMEOUT")
 }

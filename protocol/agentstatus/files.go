@@ -1,14 +1,45 @@
 package agentstatus
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
+
+// Base is the protocol's folder inside a project (protocol 000, File Locations).
+const Base = "tmp/agent_status"
+
+// The paths inside Base. Files under own belong to steward.
+const (
+	tasksDir    = "codex_tasks"
+	archiveDir  = "codex_tasks/.processed" // some clients move ended tasks here
+	sharedDir   = "shared"
+	registry    = "shared/agent_registry.json"
+	logFile     = "shared/coordination_log.jsonl"
+	own         = "steward"
+	attemptsDir = "steward/attempts"
+	agentsDir   = "steward/agents"
+	capacityDoc = "steward/" + folder.CapacityFile
+)
+
+// claimsDir holds one file per task that a steward worker has claimed. Protocol 000 defines no claims: a foreign
+// executor does not see them and may run the task as well.
+// See docs/decisions.md, "Claims lie in steward's own folder and mean nothing to other clients".
+const claimsDir = "steward/claims"
+
+// maxFile is the size limit for reading a file. A larger file is a Fault.
+const maxFile = 1 << 20
+
+// ourName is the source_agent of what steward writes in an agent's stead.
+const ourName = "steward"
 
 // files is the protocol's folder as all parts of the adapter read and write it.
 type files struct {
@@ -23,6 +54,12 @@ func (f *files) probe(dirs ...string) { f.Probe(f.Folder, dirs...) }
 // probeAll probes all folders but those of the agents.
 func (f *files) probeAll() {
 	f.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
+}
+
+// object reads a document that is needed only once. A document that cannot be read has no fields.
+func (f *files) object(file string) (jsonfile.Object, jsonfile.Blob, bool) {
+	o, blob, err := f.Root.Load(file, maxFile)
+	return o, blob, err == nil
 }
 
 // doc is a file that is read as a T.
@@ -56,12 +93,6 @@ func loadOf[T interface{ task() string }](f *files, d *doc[T], id string, decode
 		return
 	}
 	f.Patience.Clear(d.path)
-}
-
-// object reads a document that is needed only once. A document that cannot be read has no fields.
-func (f *files) object(file string) (jsonfile.Object, jsonfile.Blob, bool) {
-	o, blob, err := f.Root.Load(file, maxFile)
-	return o, blob, err == nil
 }
 
 // oddName adds the Fault of a name that cannot be used to next. It keeps the time at which old had it first.
@@ -98,4 +129,100 @@ func texts(issues []protocol.Finding) (list []string) {
 		list = append(list, i.Text)
 	}
 	return list
+}
+
+func text(o jsonfile.Object, key string) string {
+	s, _ := o.String(key)
+	return s
+}
+
+func set(v any, at ...string) jsonfile.Set { return jsonfile.Set{Path: at, Value: v} }
+
+// sortedKeys returns a map's keys in order.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// seconds converts a number from a document, which may have any value.
+func seconds(s float64) time.Duration {
+	return time.Duration(min(max(s, 0), 1e9) * float64(time.Second))
+}
+
+// The extensions of a task's files, which follow the task's id.
+const (
+	requestExt  = ".request.json"
+	heldExt     = ".request.json.held"
+	noticeExt   = ".deferred.json"
+	resultExt   = ".result.json"
+	progressExt = ".progress.json"
+)
+
+// kinds is the set of a task's existing files, one bit each.
+type kinds uint8
+
+const (
+	hasRequest kinds = 1 << iota
+	hasHeld
+	hasNotice
+	hasResult
+	hasProgress
+	hasArchivedRequest
+	hasArchivedResult
+)
+
+var taskExts = [...]struct {
+	ext  string
+	kind kinds
+}{{heldExt, hasHeld}, {requestExt, hasRequest}, {noticeExt, hasNotice}, {resultExt, hasResult}, {progressExt, hasProgress}}
+
+const taskPrefix = "task_"
+
+// parseTaskFile splits a file name of codex_tasks into the task's id and the kind of file. It does not check the id.
+func parseTaskFile[S string | []byte](name S) (id S, kind kinds, ok bool) {
+	if len(name) < len(taskPrefix) || string(name[:len(taskPrefix)]) != taskPrefix {
+		return id, 0, false
+	}
+	rest := name[len(taskPrefix):]
+	for i := range taskExts {
+		k := &taskExts[i]
+		if n := len(rest) - len(k.ext); n >= 0 && string(rest[n:]) == k.ext {
+			return rest[:n], k.kind, true
+		}
+	}
+	return id, 0, false
+}
+
+// archivedKind returns the kind that a file has in the archive; 0 if the file does not matter there.
+func archivedKind(kind kinds) kinds {
+	switch kind {
+	case hasRequest:
+		return hasArchivedRequest
+	case hasResult:
+		return hasArchivedResult
+	}
+	return 0
+}
+
+func taskFile(id, ext string) string { return tasksDir + "/" + taskPrefix + id + ext }
+
+func archivedFile(id, ext string) string { return archiveDir + "/" + taskPrefix + id + ext }
+
+// capped limits a time to the present: clocks differ, and no policy may wait for a time in the future.
+func capped(t, now time.Time) time.Time {
+	if t.After(now) {
+		return now
+	}
+	return t
+}
+
+// appeared is when a file got its present name or content. It uses the change time, because a rename keeps the time
+// of the last write.
+func appeared(st jsonfile.Stamp) time.Time {
+	if st.CtimeNs == 0 {
+		return st.ModTime().UTC()
+	}
+	return time.Unix(0, st.CtimeNs).UTC()
+}
+
+// over reports whether the task has a result and was not requested again, from the file names alone.
+func (f *files) over(id string) bool {
+	return f.Has(taskFile(id, resultExt)) || f.Has(archivedFile(id, resultExt)) && !f.Has(taskFile(id, requestExt)) && !f.Has(taskFile(id, heldExt))
 }

@@ -156,11 +156,6 @@ func whole[T any](o jsonfile.Object) (v T) {
 	return v
 }
 
-func text(o jsonfile.Object, key string) string {
-	s, _ := o.String(key)
-	return s
-}
-
 // InvalidError lists the schema violations of a document, one line per field.
 type InvalidError struct{ Problems []string }
 
@@ -193,4 +188,21 @@ func CheckRequest(doc []byte) (Request, error) {
 		return whole[Request](o), &InvalidError{problems}
 	}
 	return whole[Request](o), nil
+}
+
+// CheckResult reads a result document as other clients will read it. The error is an *InvalidError that lists every
+// violation of the schema (protocol 000, Task Result Schema).
+func CheckResult(doc []byte) error {
+	o, err := jsonfile.Parse(doc)
+	if err != nil {
+		return invalid([]string{err.Error()})
+	}
+	return invalid(texts(decodeResult(o).issues))
+}
+
+func invalid(problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &InvalidError{problems}
 }

@@ -2,7 +2,6 @@ package agentstatus
 
 import (
 	"cmp"
-	"errors"
 	"strings"
 	"time"
 
@@ -131,8 +130,6 @@ func editedBeat(old []byte, edits func(old jsonfile.Object) []jsonfile.Set) ([]b
 	return jsonfile.Edit(old, sets...)
 }
 
-func set(v any, at ...string) jsonfile.Set { return jsonfile.Set{Path: at, Value: v} }
-
 // beatEdits are the edits for a heartbeat in the agent's own name.
 func (a *agentDirs) beatEdits(old jsonfile.Object, agent string, b Beat, tasks []string) []jsonfile.Set {
 	sets := []jsonfile.Set{set(agent, "agent_name"), set(b.Status, "status"), set(jsonfile.FormatTime(a.Now), "last_heartbeat"),
@@ -171,28 +168,6 @@ func (a *agentDirs) markKept(agent string) error {
 		}
 		return []jsonfile.Set{set(ourName, keptBy)}
 	})
-}
-
-// Keep writes the heartbeats of agents whose processes are known to live and that leave their heartbeat to steward.
-// The map holds the uptime per agent.
-func (p *Project) Keep(agents map[string]time.Duration, now time.Time) error {
-	if err := p.Open(); err != nil {
-		return err
-	}
-	p.Begin(now)
-	var errs []error
-	for _, name := range sortedKeys(agents) {
-		if !plainID(name) {
-			continue
-		}
-		errs = append(errs, p.agents.editBeat(name, func(old jsonfile.Object) []jsonfile.Set {
-			if text(old, keptBy) != ourName {
-				return nil
-			}
-			return append(p.agents.healthEdits(old), set(jsonfile.FormatTime(now), "last_heartbeat"), set(int64(agents[name]/time.Second), "uptime_seconds"))
-		}))
-	}
-	return errors.Join(errs...)
 }
 
 // healthFresh is the maximum age of a daemon measurement (capacity.json) that a heartbeat may repeat.

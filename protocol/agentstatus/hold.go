@@ -11,8 +11,8 @@ import (
 
 // hold hides a request from its agent (VerbHold). It writes the notice first, so that every held request has its reason
 // beside it. After the rename it checks whether the agent was quicker: a running task is never held.
-func hold(s *state, c protocol.Change) error {
-	e := s.tasks.fresh(c.Subject.ID)
+func hold(p *Project, c protocol.Change) error {
+	e := p.tasks.fresh(c.Subject.ID)
 	switch {
 	case e.held.There && !e.request.There:
 		return nil
@@ -24,29 +24,29 @@ func hold(s *state, c protocol.Change) error {
 		return folder.Moved(protocol.AgentFirst)
 	}
 	since := appeared(e.request.Stamp)
-	if err := s.putNotice(c, s.waits...); err != nil {
+	if err := p.putNotice(c, p.waits...); err != nil {
 		return err
 	}
-	if err := s.Root.RenameIf(e.request.path, e.held.path, e.request.Sum, s.waits...); err != nil {
-		_ = s.Root.Remove(e.notice.path, s.waits...)
+	if err := p.Root.RenameIf(e.request.path, e.held.path, e.request.Sum, p.waits...); err != nil {
+		_ = p.Root.Remove(e.notice.path, p.waits...)
 		return err
 	}
-	e = s.tasks.fresh(e.id)
+	e = p.tasks.fresh(e.id)
 	if e.result.There || e.progress.There && !e.progress.Stamp.ModTime().Before(since) {
-		return cmp.Or(s.show(e), folder.Moved(protocol.AgentFirst))
+		return cmp.Or(p.show(e), folder.Moved(protocol.AgentFirst))
 	}
-	s.log.report("task_deferred", c)
+	p.log.report("task_deferred", c)
 	return nil
 }
 
 // putNotice writes the deferral notice of a hold.
-func (s *state) putNotice(c protocol.Change, opts ...jsonfile.Option) error {
-	n := notice{TaskID: c.Subject.ID, Status: "deferred", Reason: c.Hold, HeldBy: ourName, HeldAt: s.Now.UTC(),
+func (p *Project) putNotice(c protocol.Change, opts ...jsonfile.Option) error {
+	n := notice{TaskID: c.Subject.ID, Status: "deferred", Reason: c.Hold, HeldBy: ourName, HeldAt: p.Now.UTC(),
 		ReleaseBy: c.ReleaseBy.UTC(), Why: c.Why, Release: "steward release " + c.Subject.ID}
 	if !c.Until.IsZero() {
 		n.NotBefore = c.Until.UTC()
 	}
-	if wait := c.Until.Sub(s.Now); wait > 0 {
+	if wait := c.Until.Sub(p.Now); wait > 0 {
 		n.RetryAfter = int64((wait + time.Second - 1) / time.Second)
 	}
 	if g := c.Gate; g != nil {
@@ -55,35 +55,35 @@ func (s *state) putNotice(c protocol.Change, opts ...jsonfile.Option) error {
 			n.Load = &v
 		}
 	}
-	return s.Put(taskFile(c.Subject.ID, noticeExt), n, opts...)
+	return p.Put(taskFile(c.Subject.ID, noticeExt), n, opts...)
 }
 
 // release makes a held task visible to agents again (VerbRelease). It compares nothing: a release is right whatever the
 // request says now. A cancelled task gets its result first, because a crash may have cut that off.
-func release(s *state, c protocol.Change) error {
-	e := s.tasks.fresh(c.Subject.ID)
+func release(p *Project, c protocol.Change) error {
+	e := p.tasks.fresh(c.Subject.ID)
 	o, _ := e.ended()
 	endless := e.record.cancelled && o == nil && (e.held.Good || e.cancelledHalf())
 	if !e.held.There && !e.notice.There && !endless {
 		return nil
 	}
 	if endless {
-		if err := endCancelled(s, e, c); err != nil {
+		if err := endCancelled(p, e, c); err != nil {
 			return err
 		}
 	}
 	if e.held.There && c.Reason == protocol.ReasonOperator && c.Hold == protocol.HoldBlocked {
 		// Record the release so that workers release the task too: they check the order of a chain themselves.
-		err := s.PutOnce(freedFile(e.id), map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(s.Now), "why": c.Why})
+		err := p.PutOnce(freedFile(e.id), map[string]any{"task_id": e.id, "at": jsonfile.FormatTime(p.Now), "why": c.Why})
 		if err != nil {
 			return err
 		}
 	}
-	if err := s.show(e); err != nil {
+	if err := p.show(e); err != nil {
 		return err
 	}
 	if e.held.There {
-		s.log.report("task_released", c)
+		p.log.report("task_released", c)
 	}
 	return nil
 }
@@ -91,28 +91,28 @@ func release(s *state, c protocol.Change) error {
 // show is release without the log. It restores the request first and removes the notice second: a crash in between
 // leaves a visible task with an old notice, which the next scan removes. If a new request was written meanwhile, the
 // new request stays and the held request is archived.
-func (s *state) show(e *entry) error {
-	if s.Has(e.held.path) {
+func (p *Project) show(e *entry) error {
+	if p.Has(e.held.path) {
 		to := e.request.path
-		if s.Has(to) {
+		if p.Has(to) {
 			var err error
-			if to, err = s.attempts.nextFree(e.id, "held"); err != nil {
+			if to, err = p.attempts.nextFree(e.id, "held"); err != nil {
 				return err
 			}
 		}
-		if err := s.Root.Rename(e.held.path, to, s.waits...); err != nil {
+		if err := p.Root.Rename(e.held.path, to, p.waits...); err != nil {
 			return err
 		}
 	}
-	if err := s.Root.Remove(e.notice.path, s.waits...); err != nil && !folder.Missing(err) {
+	if err := p.Root.Remove(e.notice.path, p.waits...); err != nil && !folder.Missing(err) {
 		return err
 	}
 	return nil
 }
 
 // renew extends the lease in the notice (VerbRenew).
-func renew(s *state, c protocol.Change) error {
-	e := s.tasks.fresh(c.Subject.ID)
+func renew(p *Project, c protocol.Change) error {
+	e := p.tasks.fresh(c.Subject.ID)
 	if !e.held.There {
 		return folder.Moved("it is no longer held")
 	}
@@ -121,9 +121,9 @@ func renew(s *state, c protocol.Change) error {
 		if k := e.record.last(); k != nil {
 			c.Hold, c.Until = protocol.HoldRetry, k.Due
 		}
-		return s.putNotice(c, s.waits...)
+		return p.putNotice(c, p.waits...)
 	}
-	return s.Update(e.notice.path, maxFile, func(old []byte) ([]byte, error) {
+	return p.Update(e.notice.path, maxFile, func(old []byte) ([]byte, error) {
 		return jsonfile.Edit(old, set(jsonfile.FormatTime(c.ReleaseBy), "release_by"))
-	}, s.waits...)
+	}, p.waits...)
 }

@@ -268,38 +268,6 @@ func (l *sharedLog) say(event, task, source, target, message string) {
 	_ = l.write(logLine{EventType: event, TaskID: task, Source: source, Target: target, Message: folder.Line(message, 500)})
 }
 
-// logIfNew writes the line of an event in the name of the agent that it is about (VerbLog), unless the log has it.
-func logIfNew(s *state, c protocol.Change) error {
-	s.log.read()
-	line := logLine{EventType: c.Event, TaskID: c.Subject.ID, Source: c.Agent, Message: c.Why, Metadata: map[string]any{"logged_by": ourName}}
-	if c.Event == eventIncident {
-		if slices.Contains(s.log.incidents, c.Code) {
-			return nil
-		}
-		line.Source, line.Target, line.Metadata["incident"] = ourName, c.Agent, c.Code
-		if c.Subject.Kind != protocol.KindTask {
-			line.TaskID, line.Target = "", c.Subject.ID
-		}
-	} else {
-		if s.log.names(c.Subject.ID, c.Event) {
-			return nil
-		}
-		if !c.Until.IsZero() {
-			line.Timestamp = jsonfile.FormatTime(c.Until)
-		}
-		if e := s.tasks.open[c.Subject.ID]; e != nil {
-			if slices.Contains(s.log.eventsOf(e), c.Event) {
-				return nil
-			}
-			if line.Target = e.asked().Value.Source; c.Event == eventCreated {
-				line.Source, line.Target = line.Target, c.Agent
-			}
-		}
-	}
-	line.Source = cmp.Or(line.Source, ourName)
-	return s.log.write(line, s.waits...)
-}
-
 // mostQueued is how many unwritten lines are kept.
 const mostQueued = 200
 

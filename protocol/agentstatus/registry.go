@@ -1,8 +1,6 @@
 package agentstatus
 
 import (
-	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +9,40 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
+
+// The two agents of protocol 000 (Agent Topology), and their folders.
+const (
+	livhana    = "livhana-layer1.1"
+	codex      = "codex-cursor"
+	livhanaDir = "livhana_status"
+	codexDir   = "codex_status"
+)
+
+// aliases maps the short names of the two agents of protocol 000, which its folder names use, to their full names.
+var aliases = map[string]string{"codex": codex, "livhana": livhana, "liv-hana": livhana}
+
+// profile is what the boot scripts of protocol 000 write for an agent.
+type profile struct {
+	kind, environment string
+	capabilities      []string
+	free              float64
+	event, message    string
+}
+
+func profileOf(agent string) profile {
+	switch agent {
+	case livhana:
+		return profile{"orchestrator", "claude-code-cli", []string{"voice", "orchestration", "task_delegation"}, 1.0,
+			"session_start", "Inter-agent communication initialized"}
+	case codex:
+		return profile{"executor", "cursor-ide", []string{"code_execution", "file_operations", "git_operations"}, 0.8,
+			"agent_ready", "CODEX agent initialized and ready for tasks"}
+	}
+	return profile{"executor", "unknown", []string{}, 1.0, "agent_ready", agent + " initialized and ready for tasks"}
+}
+
+// KnownAgents lists the agent names that imply this protocol.
+func KnownAgents() []string { return []string{livhana, codex} }
 
 // registryContent is the agent registry (protocol 000, Agent Registry Schema).
 type registryContent struct {
@@ -93,9 +125,9 @@ func pidOf(d *folder.Decoder, o jsonfile.Object) int {
 
 // editRegistry applies the edits that judge derives from the registry's present content, and reports whether there
 // was anything to change. It applies the same edits again to a late write of a client.
-func (s *state) editRegistry(judge folder.Judge) (wrote bool, err error) {
+func (p *Project) editRegistry(judge folder.Judge) (wrote bool, err error) {
 	var sets []jsonfile.Set
-	return s.Edit(folder.Edit{File: registry, Max: maxFile, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
+	return p.Edit(folder.Edit{File: registry, Max: maxFile, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		sets, err = judge(o)
 		return sets, err
 	}, Again: func(jsonfile.Object) ([]jsonfile.Set, error) { return sets, nil }, Merge: changedAgents})
@@ -115,72 +147,6 @@ func changedAgents(base, theirs, present jsonfile.Object) []jsonfile.Set {
 		}
 	}
 	return sets
-}
-
-// mark writes an agent's state into the registry (VerbMark). It changes the agent's status and last_seen and the
-// registry's updated_at, and not one byte more.
-func mark(s *state, c protocol.Change) error {
-	name := c.Subject.ID
-	sets := []jsonfile.Set{set(c.Status, "agents", name, "status"), set(jsonfile.FormatTime(s.Now), "updated_at")}
-	seen := c.Seen
-	if c.Reason == protocol.ReasonBeats || c.Reason == protocol.ReasonError {
-		seen = s.Now // the agent is alive
-	}
-	wrote, err := s.editRegistry(func(o jsonfile.Object) ([]jsonfile.Set, error) {
-		m, ok := decodeRegistry(o).agents[name]
-		switch {
-		case !ok:
-			return nil, folder.Moved("the registry does not list %s", name)
-		case m.status == c.Status:
-			return nil, nil
-		case m.status != c.Ref.Sum:
-			return nil, folder.Moved("the registry says %q of %s now", folder.Line(m.status, 40), name)
-		}
-		if seen.Truncate(time.Second).After(m.seen) {
-			return append(slices.Clip(sets), set(jsonfile.FormatTime(seen), "agents", name, "last_seen")), nil
-		}
-		return sets, nil
-	})
-	if err != nil || !wrote {
-		return err
-	}
-	event := "agent_" + c.Status
-	switch c.Reason {
-	case protocol.ReasonBeats:
-		event = "agent_recovered"
-	case protocol.ReasonSilent, protocol.ReasonGone:
-		event = "agent_dead"
-	}
-	s.log.report(event, c)
-	return nil
-}
-
-// enroll merges a booted agent into the registry, or creates the registry. Values that others have written into fields that
-// a boot does not state stay. Like the boot script of livhana, the boot of livhana that creates the registry also lists codex.
-func (s *state) enroll(b protocol.Boot) error {
-	stamp := jsonfile.FormatTime(b.Now)
-	var pid any
-	if b.PID > 0 {
-		pid = b.PID
-	}
-	edits := func(o jsonfile.Object) ([]jsonfile.Set, error) {
-		return append(bootEdits(o, b.Agent, pid, "active", stamp), set(stamp, "updated_at")), nil
-	}
-	if !s.Has(registry) {
-		sets := append([]jsonfile.Set{set(stamp, "updated_at")}, bootEdits(jsonfile.Object{}, b.Agent, pid, "active", stamp)...)
-		if b.Agent == livhana {
-			sets = append(sets, bootEdits(jsonfile.Object{}, codex, nil, "unknown", nil)...)
-		}
-		doc, err := jsonfile.Edit([]byte("{}\n"), sets...)
-		if err == nil {
-			err = s.Root.Create(registry, doc, 0o644)
-		}
-		if !errors.Is(err, jsonfile.ErrExist) {
-			return err
-		}
-	}
-	_, err := s.editRegistry(edits)
-	return err
 }
 
 // bootEdits are the edits that enter an agent into the registry as the boot scripts do.

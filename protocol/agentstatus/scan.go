@@ -1,8 +1,10 @@
 package agentstatus
 
 import (
+	"maps"
 	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -10,26 +12,83 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// settled is an ended task that is off the list. Until its files change, only its set of files and the stamp of its
-// result are kept.
-type settled struct {
-	set         kinds
-	seen        kinds // the files that the current scan has found so far
-	mtime, size int64
-}
-
-func settledBy(set kinds, st jsonfile.Stamp) *settled {
-	return &settled{set: set, mtime: st.MtimeNs, size: st.Size}
-}
-
-// endedBy reports whether the task is still ended by the same result.
-func (s *settled) endedBy(st jsonfile.Stamp) bool { return s.mtime == st.MtimeNs && s.size == st.Size }
-
 // The limits on ended tasks that stay listed.
 const (
 	keepEnded = 100
 	keepAtAll = 10 * time.Second // every ended task stays listed long enough for a plan to see it
 )
+
+// readAll finds new tasks and refreshes the tasks that may have changed.
+func (t *taskTable) readAll() {
+	t.scan()
+	for id := range t.open {
+		t.refresh(id)
+	}
+}
+
+// wide reports whether a hint names a whole folder, or a file that a hinted scan does not read.
+func wide(hints []string) bool {
+	return slices.ContainsFunc(hints, func(hint string) bool {
+		rel, _ := strings.CutPrefix(hint, Base+"/")
+		return hint == Base || rel == tasksDir || rel == archiveDir || strings.HasPrefix(rel, attemptsDir)
+	})
+}
+
+// readHinted refreshes the hinted tasks, the tasks that Apply changed, and the tasks with a file that was in trouble
+// or had not settled.
+func (t *taskTable) readHinted(hints []string) {
+	done := maps.Clone(t.dirty)
+	for id := range t.dirty {
+		t.revisit(id)
+	}
+	for _, hint := range hints {
+		dir, name := path.Split(hint)
+		id, _, ok := parseTaskFile(name)
+		switch path.Clean(dir) {
+		case Base + "/" + tasksDir, Base + "/" + archiveDir:
+		case Base + "/" + claimsDir:
+			id, ok = strings.CutSuffix(name, ".json")
+		default:
+			ok = false
+		}
+		if ok && plainID(id) && !done[id] {
+			done[id] = true
+			t.revisit(id)
+		}
+	}
+	for id, e := range t.open {
+		if !done[id] && (!e.atRest() || t.inTrouble(e)) {
+			t.refresh(id)
+		}
+	}
+}
+
+// revisit handles a hint at a task's files. For a settled task it first checks that something changed.
+func (t *taskTable) revisit(id string) {
+	if old := t.settled[id]; old != nil && t.open[id] == nil {
+		set := t.setOf(id)
+		if st, ended := t.ending(id, set); ended && old.endedBy(st) {
+			old.set = set
+			return
+		}
+		t.fresh(id) // nothing of it was read yet, and a file that was written in place does not change its folder
+		return
+	}
+	t.refresh(id)
+}
+
+func (t *taskTable) setOf(id string) (set kinds) {
+	for i := range taskExts {
+		k := &taskExts[i]
+		if t.Has(taskFile(id, k.ext)) {
+			set |= k.kind
+		}
+		if kind := archivedKind(k.kind); kind != 0 && t.Has(archivedFile(id, k.ext)) {
+			set |= kind
+		}
+	}
+	return set
+}
 
 // scan adopts the tasks whose set of files changed. It does nothing if neither task folder changed.
 func (t *taskTable) scan() {
@@ -112,15 +171,6 @@ func (t *taskTable) sort(found map[string]kinds) {
 	}
 }
 
-// unsettle removes a task from the settled tasks, if it is among them. The log has its life events, or they are older than
-// the history: their lines must not be written again.
-func (t *taskTable) unsettle(id string) {
-	if t.settled[id] != nil {
-		delete(t.settled, id)
-		t.log.restore(id, t.Now)
-	}
-}
-
 // ending finds the result that ends a task with that set of files; ok is false while there is work left for the task.
 func (t *taskTable) ending(id string, set kinds) (st jsonfile.Stamp, ok bool) {
 	file := ""
@@ -138,33 +188,6 @@ func (t *taskTable) ending(id string, set kinds) (st jsonfile.Stamp, ok bool) {
 	}
 	st, err := t.Root.Stat(file)
 	return st, err == nil && st.Mode.IsRegular()
-}
-
-// revisit handles a hint at a task's files. For a settled task it first checks that something changed.
-func (t *taskTable) revisit(id string) {
-	if old := t.settled[id]; old != nil && t.open[id] == nil {
-		set := t.setOf(id)
-		if st, ended := t.ending(id, set); ended && old.endedBy(st) {
-			old.set = set
-			return
-		}
-		t.fresh(id) // nothing of it was read yet, and a file that was written in place does not change its folder
-		return
-	}
-	t.refresh(id)
-}
-
-func (t *taskTable) setOf(id string) (set kinds) {
-	for i := range taskExts {
-		k := &taskExts[i]
-		if t.Has(taskFile(id, k.ext)) {
-			set |= k.kind
-		}
-		if kind := archivedKind(k.kind); kind != 0 && t.Has(archivedFile(id, k.ext)) {
-			set |= kind
-		}
-	}
-	return set
 }
 
 // retire settles the tasks that ended before the history begins, and the oldest completed tasks beyond keepEnded.
@@ -192,19 +215,4 @@ func (t *taskTable) retire() {
 			}
 		}
 	}
-}
-
-func (t *taskTable) settle(e *entry) {
-	st := e.archivedResult.Stamp
-	if _, ref := e.ended(); ref.Path == e.result.path {
-		st = e.result.Stamp
-	}
-	t.unsettle(e.id)
-	t.settled[e.id] = settledBy(e.set(), st)
-	delete(t.log.tasks, e.id)
-	for _, f := range e.states() {
-		t.Patience.Clear(f.path)
-	}
-	t.attempts.forgetUnread(&e.record, nil)
-	delete(t.open, e.id)
 }

@@ -12,6 +12,25 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 )
 
+// Project is one project's adapter: what it has read of the project. It is used by one goroutine at a time.
+type Project struct {
+	*files
+	dir      string // the project
+	attempts *attempts
+	tasks    *taskTable
+	agents   *agentDirs
+	log      *sharedLog
+}
+
+// forget drops all cached state. Folder calls it when the protocol's folder was recreated.
+func (p *Project) forget() {
+	p.Listings.Reset()
+	p.attempts.forget()
+	p.tasks.forget()
+	p.agents.forget()
+	p.log.forget()
+}
+
 // Observe returns a snapshot of the files. With hints it rereads only the hinted files and the few files of the
 // agents.
 func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
@@ -40,31 +59,60 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 }
 
 // describe fills in the snapshot.
-func (s *state) describe(snap *protocol.Snapshot) {
-	snap.LogsCalls, snap.Called, snap.LogSince = true, s.log.incidents, s.log.since
-	known, agents := s.agents.all()
-	snap.Tasks = make([]protocol.Task, 0, len(s.tasks.open))
-	for _, id := range sortedKeys(s.tasks.open) {
-		e := s.tasks.open[id]
-		if t, ok := taskOf(s, e, known, agents); ok {
+func (p *Project) describe(snap *protocol.Snapshot) {
+	snap.LogsCalls, snap.Called, snap.LogSince = true, p.log.incidents, p.log.since
+	known, agents := p.agents.all()
+	snap.Tasks = make([]protocol.Task, 0, len(p.tasks.open))
+	for _, id := range sortedKeys(p.tasks.open) {
+		e := p.tasks.open[id]
+		if t, ok := taskOf(p, e, known, agents); ok {
 			snap.Tasks = append(snap.Tasks, t)
 			snap.Findings = append(snap.Findings, e.findings()...)
 		}
 	}
-	snap.Findings = append(snap.Findings, s.tasks.overlaps(snap.Tasks)...)
-	s.updateSigns(known, agents)
-	s.agents.describe(snap, agents)
+	snap.Findings = append(snap.Findings, p.tasks.overlaps(snap.Tasks)...)
+	p.updateSigns(known, agents)
+	p.agents.describe(snap, agents)
 	shared := func(file string) protocol.Subject { return protocol.Subject{Kind: protocol.KindProject, ID: file} }
-	snap.Findings = append(snap.Findings, findingsAbout(shared(registry), registry, s.agents.registry.Value.issues)...)
-	snap.Findings = append(snap.Findings, findingsAbout(shared(logFile), logFile, s.log.issues())...)
-	snap.Faults = append(snap.Faults, s.Faults()...)
-	for _, odd := range []map[string]protocol.Fault{s.tasks.odd, s.agents.odd} {
+	snap.Findings = append(snap.Findings, findingsAbout(shared(registry), registry, p.agents.registry.Value.issues)...)
+	snap.Findings = append(snap.Findings, findingsAbout(shared(logFile), logFile, p.log.issues())...)
+	snap.Faults = append(snap.Faults, p.Faults()...)
+	for _, odd := range []map[string]protocol.Fault{p.tasks.odd, p.agents.odd} {
 		for _, name := range sortedKeys(odd) {
 			snap.Faults = append(snap.Faults, odd[name])
 		}
 	}
-	if s.log.unwritten != nil {
-		snap.Faults = append(snap.Faults, *s.log.unwritten)
+	if p.log.unwritten != nil {
+		snap.Faults = append(snap.Faults, *p.log.unwritten)
+	}
+}
+
+// updateSigns updates the agents' fingerprints. It runs after the tasks are described, which sets the agent that each
+// progress file belongs to.
+func (p *Project) updateSigns(known directory, agents map[string]*agentFacts) {
+	now := signsByAgent{}
+	for source, n := range p.log.lines {
+		if n > 0 {
+			now.add(known.canonical(source), "log "+source, sign{size: int64(n)})
+		}
+	}
+	for _, e := range p.tasks.open {
+		if e.progress.There && e.agent != "" {
+			now.add(e.agent, e.progress.path, signOf(&e.progress))
+		}
+	}
+	for name, f := range agents {
+		p.agents.ownSigns(name, f, now)
+	}
+	old := p.agents.signs
+	p.agents.signs = make(map[string]*signs, len(agents))
+	for name, f := range agents {
+		was := old[name]
+		if was == nil {
+			was = &signs{}
+		}
+		was.update(now[name])
+		p.agents.signs[name], f.agent.Signs = was, was.sum
 	}
 }
 
@@ -87,16 +135,16 @@ func (e *entry) findings() []protocol.Finding {
 }
 
 // taskOf builds what policies may know about a task. ok is false while no readable file names the task.
-func taskOf(s *state, e *entry, known directory, agents map[string]*agentFacts) (protocol.Task, bool) {
+func taskOf(p *Project, e *entry, known directory, agents map[string]*agentFacts) (protocol.Task, bool) {
 	asked := e.asked()
 	r := &asked.Value
 	o, resultRef := e.ended()
-	if asked.path == "" && (o == nil || s.Patience.Passing(e.request.path) || s.Patience.Passing(e.held.path)) {
+	if asked.path == "" && (o == nil || p.Patience.Passing(e.request.path) || p.Patience.Passing(e.held.path)) {
 		return protocol.Task{}, false
 	}
 	t := protocol.Task{Request: protocol.Request{
 		ID: e.id, Agent: known.canonical(r.Target), Source: r.Source, Type: r.Type, Title: r.title,
-		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: capped(e.created(), s.Now),
+		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: capped(e.created(), p.Now),
 		Related: r.Context.Related, Payload: r.payload, Directive: r.Context.Directive, Silent: r.silent, Blocking: r.Coordination.Blocking, Ref: asked.ref(),
 	},
 		Record: protocol.Record{
@@ -105,23 +153,23 @@ func taskOf(s *state, e *entry, known directory, agents map[string]*agentFacts) 
 		}, Hold: e.hold()}
 	t.Visible = e.request.Good && !e.result.There && o == nil
 	if e.request.Good {
-		t.Appeared = capped(appeared(e.request.Stamp), s.Now)
+		t.Appeared = capped(appeared(e.request.Stamp), p.Now)
 	}
 	if o != nil {
-		t.Outcome = outcomeOf(s, e, o, resultRef)
+		t.Outcome = outcomeOf(p, e, o, resultRef)
 		if t.Agent == "" {
 			t.Agent = known.canonical(o.Agent)
 		}
 	} else if len(r.Coordination.After) > 0 {
-		t.Block = s.tasks.block(e.id, r)
+		t.Block = p.tasks.block(e.id, r)
 	}
 	e.agent = t.Agent
 	var late *doc[outcome]
 	switch {
 	case e.overruled:
 		late = e.present()
-	case e.stray && s.Now.Before(e.strayDue):
-		s.Patience.RetryAt(e.strayDue)
+	case e.stray && p.Now.Before(e.strayDue):
+		p.Patience.RetryAt(e.strayDue)
 	case e.result.Good && (e.late() || e.stray):
 		late = &e.result
 	}
@@ -129,11 +177,11 @@ func taskOf(s *state, e *entry, known directory, agents map[string]*agentFacts) 
 		ref := late.ref()
 		t.Late = &ref
 	}
-	addEvidence(s, e, &t, agents)
+	addEvidence(p, e, &t, agents)
 	return t, true
 }
 
-func outcomeOf(s *state, e *entry, o *outcome, ref protocol.Ref) *protocol.Outcome {
+func outcomeOf(p *Project, e *entry, o *outcome, ref protocol.Ref) *protocol.Outcome {
 	out := o.Outcome
 	out.Ref = ref
 	out.Archived = path.Dir(ref.Path) == archiveDir
@@ -144,7 +192,7 @@ func outcomeOf(s *state, e *entry, o *outcome, ref protocol.Ref) *protocol.Outco
 	}
 	unread := f.there && f.damaged && !o.Ours
 	out.Unread, out.Sealed = unread && f.passing, unread && !f.passing
-	if out.Appeared, out.At = capped(appeared, s.Now), capped(out.At, s.Now); o.zoneless {
+	if out.Appeared, out.At = capped(appeared, p.Now), capped(out.At, p.Now); o.zoneless {
 		out.At = out.Appeared
 	}
 	return &out
@@ -152,28 +200,28 @@ func outcomeOf(s *state, e *entry, o *outcome, ref protocol.Ref) *protocol.Outco
 
 // addEvidence adds what shows that an agent works on the present attempt. Only evidence newer than the moment when the
 // request appeared counts.
-func addEvidence(s *state, e *entry, t *protocol.Task, agents map[string]*agentFacts) {
-	logged := s.log.tasks[e.id]
-	t.Logged = s.log.eventsOf(e)
+func addEvidence(p *Project, e *entry, t *protocol.Task, agents map[string]*agentFacts) {
+	logged := p.log.tasks[e.id]
+	t.Logged = p.log.eventsOf(e)
 	since := t.Appeared
 	current := e.progress.There && (!t.Visible || !e.progress.Stamp.ModTime().Before(since))
 	if current && e.progress.Good {
 		t.Progress = e.progress.Value.Progress
-		t.Progress.At = capped(e.progress.Value.stated.Seen(e.progress.Stamp.ModTime()), s.Now)
+		t.Progress.At = capped(e.progress.Value.stated.Seen(e.progress.Stamp.ModTime()), p.Now)
 	}
 	t.Progress.Every = e.asked().Value.every
 	if !t.Visible {
 		return
 	}
 	if logged != nil && logged.startedIn(since, len(e.record.attempts) > 0) {
-		t.Named, t.Started = "task_started", capped(logged.started, s.Now)
+		t.Named, t.Started = "task_started", capped(logged.started, p.Now)
 	}
 	if current {
 		t.Named = "progress"
 	}
 	if e.claim.Good {
 		t.Named, t.Workers, t.Claim = "claim", e.claim.Value.processes(), string(e.claim.Sum)
-		t.Started = capped(e.claim.Value.At, s.Now)
+		t.Started = capped(e.claim.Value.At, p.Now)
 		return
 	}
 	if f := agents[t.Agent]; f != nil {

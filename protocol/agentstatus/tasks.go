@@ -3,12 +3,9 @@ package agentstatus
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -33,50 +30,20 @@ func (t *taskTable) forget() {
 		dirty: map[string]bool{}}
 }
 
-// readAll finds new tasks and refreshes the tasks that may have changed.
-func (t *taskTable) readAll() {
-	t.scan()
-	for id := range t.open {
-		t.refresh(id)
-	}
+// settled is an ended task that is off the list. Until its files change, only its set of files and the stamp of its
+// result are kept.
+type settled struct {
+	set         kinds
+	seen        kinds // the files that the current scan has found so far
+	mtime, size int64
 }
 
-// wide reports whether a hint names a whole folder, or a file that a hinted scan does not read.
-func wide(hints []string) bool {
-	return slices.ContainsFunc(hints, func(hint string) bool {
-		rel, _ := strings.CutPrefix(hint, Base+"/")
-		return hint == Base || rel == tasksDir || rel == archiveDir || strings.HasPrefix(rel, attemptsDir)
-	})
+func settledBy(set kinds, st jsonfile.Stamp) *settled {
+	return &settled{set: set, mtime: st.MtimeNs, size: st.Size}
 }
 
-// readHinted refreshes the hinted tasks, the tasks that Apply changed, and the tasks with a file that was in trouble
-// or had not settled.
-func (t *taskTable) readHinted(hints []string) {
-	done := maps.Clone(t.dirty)
-	for id := range t.dirty {
-		t.revisit(id)
-	}
-	for _, hint := range hints {
-		dir, name := path.Split(hint)
-		id, _, ok := parseTaskFile(name)
-		switch path.Clean(dir) {
-		case Base + "/" + tasksDir, Base + "/" + archiveDir:
-		case Base + "/" + claimsDir:
-			id, ok = strings.CutSuffix(name, ".json")
-		default:
-			ok = false
-		}
-		if ok && plainID(id) && !done[id] {
-			done[id] = true
-			t.revisit(id)
-		}
-	}
-	for id, e := range t.open {
-		if !done[id] && (!e.atRest() || t.inTrouble(e)) {
-			t.refresh(id)
-		}
-	}
-}
+// endedBy reports whether the task is still ended by the same result.
+func (s *settled) endedBy(st jsonfile.Stamp) bool { return s.mtime == st.MtimeNs && s.size == st.Size }
 
 // fresh rereads a task's files now, whether or not their folders seem unchanged.
 func (t *taskTable) fresh(id string) *entry {
@@ -125,6 +92,30 @@ func (t *taskTable) adopt(id string) *entry {
 	return e
 }
 
+// unsettle removes a task from the settled tasks, if it is among them. The log has its life events, or they are older than
+// the history: their lines must not be written again.
+func (t *taskTable) unsettle(id string) {
+	if t.settled[id] != nil {
+		delete(t.settled, id)
+		t.log.restore(id, t.Now)
+	}
+}
+
+func (t *taskTable) settle(e *entry) {
+	st := e.archivedResult.Stamp
+	if _, ref := e.ended(); ref.Path == e.result.path {
+		st = e.result.Stamp
+	}
+	t.unsettle(e.id)
+	t.settled[e.id] = settledBy(e.set(), st)
+	delete(t.log.tasks, e.id)
+	for _, f := range e.states() {
+		t.Patience.Clear(f.path)
+	}
+	t.attempts.forgetUnread(&e.record, nil)
+	delete(t.open, e.id)
+}
+
 func (t *taskTable) inTrouble(e *entry) bool {
 	if t.Patience.Calm() {
 		return false
@@ -135,48 +126,6 @@ func (t *taskTable) inTrouble(e *entry) bool {
 		}
 	}
 	return false
-}
-
-// strayAfter is how long a worker may take between writing its result and removing its claim.
-const strayAfter = 2 * time.Second
-
-// strays reports whether the result in codex_tasks belongs to an earlier attempt, whose agent was taken for lost and
-// woke up after a later attempt was issued. A completed result counts, whichever attempt it belongs to: the work is
-// done. Any other stray result must not use up the present attempt, and is filed. The result does not name its
-// attempt, so this takes evidence:
-//
-//   - by its own execution time the run began before the present attempt was issued; or
-//   - a steward worker has claimed the present attempt and did not write the result.
-//
-// Without evidence the result counts for the present attempt. Each lost attempt has at most one stray result:
-// otherwise a client that counts its execution time over all attempts could make a task run forever.
-// See docs/decisions.md, "A failed result of a lost attempt is filed only with evidence".
-func (a *attempts) strays(e *entry) (stray bool, due time.Time) {
-	o, k := &e.result.Value, e.record.last()
-	if !e.result.Good || o.Ours || o.Succeeded() || !e.request.Good || e.late() || k == nil || !k.Committed || !mayRunOn(*k) {
-		return false, due
-	}
-	issued, came := appeared(e.request.Stamp), e.result.Stamp.ModTime()
-	before := o.Took > 0 && came.Add(-o.Took).Before(issued.Add(-strayAfter))
-	claimed := e.claim.Good && len(e.claim.Value.processes()) > 0 && e.claim.Value.At.Before(came)
-	lost := 0
-	for _, k := range e.record.attempts {
-		if mayRunOn(k) {
-			lost++
-		}
-	}
-	if !before && !claimed || a.count(e.id, "late") >= lost {
-		return false, due
-	}
-	if before {
-		return true, due
-	}
-	return true, came.Add(strayAfter)
-}
-
-// mayRunOn reports whether the attempt may still be running: it was taken for lost, or it timed out.
-func mayRunOn(k protocol.Attempt) bool {
-	return k.Action == protocol.ActionRetry && (k.Ours || k.Twice || k.Code == "TIMEOUT")
 }
 
 // maxArtifacts bounds how many expected files are checked.
@@ -268,9 +217,4 @@ func (t *taskTable) endOf(id string) string {
 		}
 	}
 	return ""
-}
-
-// over reports whether the task has a result and was not requested again, from the file names alone.
-func (f *files) over(id string) bool {
-	return f.Has(taskFile(id, resultExt)) || f.Has(archivedFile(id, resultExt)) && !f.Has(taskFile(id, requestExt)) && !f.Has(taskFile(id, heldExt))
 }

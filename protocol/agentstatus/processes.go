@@ -1,10 +1,12 @@
 package agentstatus
 
 import (
+	"cmp"
 	"path"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -35,6 +37,14 @@ func (f *identityFile) identity() (id protocol.Identity) {
 		id.Start, _ = strconv.ParseUint(f.Start, 10, 64)
 	}
 	return id
+}
+
+// without returns the list without the process. It ignores the user id: a process may change its user and is still
+// the same process.
+func without(list []protocol.Identity, id protocol.Identity) []protocol.Identity {
+	return slices.DeleteFunc(slices.Clone(list), func(other protocol.Identity) bool {
+		return other.PID == id.PID && other.Start == id.Start && other.Boot == id.Boot
+	})
 }
 
 // agentRecord is steward's own record of an agent: the processes that a steward command vouched for, and the
@@ -102,14 +112,6 @@ func (r *agentRecord) lists(id protocol.Identity) bool {
 	return id.Proves() && r.Left == "" && r.Ending == "" && len(without(r.processes(), id)) < len(r.processes())
 }
 
-// without returns the list without the process. It ignores the user id: a process may change its user and is still
-// the same process.
-func without(list []protocol.Identity, id protocol.Identity) []protocol.Identity {
-	return slices.DeleteFunc(slices.Clone(list), func(other protocol.Identity) bool {
-		return other.PID == id.PID && other.Start == id.Start && other.Boot == id.Boot
-	})
-}
-
 // describe copies the record into the agent that policies read.
 func (r *agentRecord) describe(a *protocol.Agent) {
 	a.Process, a.Others, a.Held = r.process(), nil, r.Held
@@ -160,4 +162,83 @@ func (a *agentDirs) editRecord(agent string, change func(*agentRecord)) error {
 	}
 	r.Agent, r.At = agent, a.Now.UTC()
 	return a.Put(recordPath(agent), r)
+}
+
+func claimPath(id string) string { return claimsDir + "/" + id + ".json" }
+
+// Claim records which agent works on a task. Worker took the task and Runner executes it: once both are proved dead,
+// the run is over. Both may be zero, for an agent that works by hand. See docs/decisions.md, "A claim is a file, not a lock".
+type Claim struct {
+	Task    string            `json:"task_id"`
+	Agent   string            `json:"agent"`
+	Worker  protocol.Identity `json:"-"`
+	Runner  protocol.Identity `json:"-"`
+	Mark    string            `json:"mark,omitempty"` // identifies the run: STEWARD_RUN in its environment
+	Attempt int               `json:"attempt"`
+	At      time.Time         `json:"claimed_at"`
+	Ended   bool              `json:"-"` // for an orphan: its task has a result nevertheless
+}
+
+func (k Claim) task() string { return k.Task }
+
+// processes lists those identities of the claim that can prove a process dead.
+func (k *Claim) processes() []protocol.Identity {
+	var list []protocol.Identity
+	for _, id := range []protocol.Identity{k.Worker, k.Runner} {
+		if id.Proves() {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+// claimFile is <id>.json in steward/claims.
+type claimFile struct {
+	Claim
+	Worker *identityFile `json:"worker,omitempty"`
+	Runner *identityFile `json:"runner,omitempty"`
+}
+
+func (k Claim) file() claimFile { return claimFile{k, identityOn(k.Worker), identityOn(k.Runner)} }
+
+func decodeClaim(o jsonfile.Object) Claim {
+	var f claimFile
+	folder.Fields(o, &f)
+	f.Claim.Worker, f.Claim.Runner = f.Worker.identity(), f.Runner.identity()
+	return f.Claim
+}
+
+// claimOf reads a task's claim. It returns ErrNoTask if there is none.
+func (f *files) claimOf(id string) (Claim, error) {
+	if !plainID(id) {
+		return Claim{}, ErrNoTask
+	}
+	o, _, err := f.Root.Load(claimPath(id), maxFile)
+	if folder.Missing(err) {
+		err = ErrNoTask
+	}
+	k := decodeClaim(o)
+	k.Task = id
+	return k, err
+}
+
+// claims lists all claims that can be read, newest first. Ended is set if the task has a result.
+func (f *files) claims() []Claim {
+	names, _, _ := f.Root.List(claimsDir) // no folder: no claims
+	var list []Claim
+	for _, name := range names {
+		if id, ok := strings.CutSuffix(name, ".json"); ok {
+			if k, err := f.claimOf(id); err == nil {
+				k.Ended = f.over(id)
+				list = append(list, k)
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b Claim) int { return cmp.Or(b.At.Compare(a.At), strings.Compare(a.Task, b.Task)) })
+	return list
+}
+
+// activeClaims lists an agent's claims whose tasks have no result, newest first.
+func (f *files) activeClaims(agent string) []Claim {
+	return slices.DeleteFunc(f.claims(), func(k Claim) bool { return k.Ended || k.Agent != agent })
 }
