@@ -3,10 +3,7 @@ package agentstatus
 import (
 	"cmp"
 	"fmt"
-	"hash/fnv"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -44,10 +41,6 @@ func (a *agentDirs) forget() {
 	*a = agentDirs{files: a.files, project: a.project, sources: a.sources, beats: map[string]*heartbeat{},
 		records: map[string]*doc[agentRecord]{}, registry: doc[registryContent]{path: registry}, signs: map[string]*signs{}}
 }
-
-func beatFile(dir string) string { return dir + "/heartbeat.json" }
-
-func currentFile(dir string) string { return dir + "/current_task.json" }
 
 // read refreshes heartbeats, registry and records.
 func (a *agentDirs) read() {
@@ -310,63 +303,23 @@ func (d directory) canonical(spelling string) string {
 	return spelling
 }
 
-// signs are an agent's signs of life other than its heartbeat, as of the last scan, and the fingerprint of the last new
-// one. A sign that vanishes does not count: steward itself archives what an attempt left.
-type signs struct {
-	states map[string]sign // by source
-	sum    string
+// editBeat edits or creates an agent's heartbeat file. Fields that others have written stay.
+func (a *agentDirs) editBeat(agent string, edits func(old jsonfile.Object) []jsonfile.Set) error {
+	return a.Update(beatFile(a.dirOf(agent)), maxFile, func(old []byte) ([]byte, error) { return editedBeat(old, edits) }, jsonfile.Volatile)
 }
 
-// sign is the state of a sign's source.
-type sign struct{ mtime, size int64 }
-
-func signOf[T any](d *doc[T]) sign { return sign{d.Stamp.MtimeNs, d.Stamp.Size} }
-
-// signsByAgent is what one scan found.
-type signsByAgent map[string]map[string]sign
-
-func (s signsByAgent) add(agent, source string, state sign) {
-	if s[agent] == nil {
-		s[agent] = map[string]sign{}
-	}
-	s[agent][source] = state
+// beat writes an agent's own heartbeat.
+func (a *agentDirs) beat(agent string, b Beat, tasks []string) error {
+	a.read()
+	return a.editBeat(agent, func(old jsonfile.Object) []jsonfile.Set { return a.beatEdits(old, agent, b, tasks) })
 }
 
-func (a *agentDirs) ownSigns(name string, f *agentFacts, now signsByAgent) {
-	for _, h := range f.beats {
-		if h.current.There {
-			now.add(name, "current "+h.beat.path, signOf(&h.current))
+// markKept marks an agent's first heartbeat as written by steward.
+func (a *agentDirs) markKept(agent string) error {
+	return a.editBeat(agent, func(old jsonfile.Object) []jsonfile.Set {
+		if len(old.Keys()) == 0 {
+			return nil
 		}
-		if len(f.beats) > 1 && h.beat.There {
-			now.add(name, h.beat.path, signOf(&h.beat))
-		}
-	}
-	for _, file := range a.sources[name] {
-		at := filepath.FromSlash(file)
-		if !filepath.IsAbs(at) {
-			at = filepath.Join(a.project, at)
-		}
-		if st, err := os.Lstat(at); err == nil {
-			now.add(name, "source "+file, sign{st.ModTime().UnixNano(), st.Size()})
-		}
-	}
-}
-
-// update changes the fingerprint only if a sign is new or has changed.
-func (s *signs) update(now map[string]sign) {
-	fresh := false
-	for source, state := range now {
-		if was, ok := s.states[source]; !ok || was != state {
-			fresh = true
-			break
-		}
-	}
-	s.states = now
-	if fresh {
-		h := fnv.New64a()
-		for _, source := range sortedKeys(now) {
-			fmt.Fprintln(h, source, now[source])
-		}
-		s.sum = fmt.Sprintf("%x", h.Sum64())
-	}
+		return []jsonfile.Set{set(ourName, keptBy)}
+	})
 }

@@ -71,9 +71,9 @@ func (d decision) is(other decision) bool {
 	return d.Source == ourName && d.Incident == other.Incident && d.At.Equal(other.At)
 }
 
-// answer writes the operator's decision beside its task (VerbAnswer). It archives an older decision first, so that a
+// writeDecision writes the operator's decision beside its task (VerbAnswer). It archives an older decision first, so that a
 // crash loses neither.
-func answer(p *Project, c protocol.Change) error {
+func writeDecision(p *Project, c protocol.Change) error {
 	switch {
 	case c.Subject.Kind != protocol.KindTask:
 		return fmt.Errorf("answer about a %s: %w", c.Subject.Kind, protocol.ErrUnsupported)
@@ -100,7 +100,7 @@ func answer(p *Project, c protocol.Change) error {
 	if p.attempts.decided(d) {
 		return nil
 	}
-	mode, err := judged(p, c)
+	mode, err := judgedFile(p, c)
 	if err != nil {
 		return err
 	}
@@ -130,9 +130,9 @@ func answer(p *Project, c protocol.Change) error {
 	return err
 }
 
-// judged checks that the task is still as the operator saw it, and returns the file mode for the decision. A settled
+// judgedFile checks that the task is still as the operator saw it, and returns the file mode for the decision. A settled
 // task stays settled.
-func judged(p *Project, c protocol.Change) (fs.FileMode, error) {
+func judgedFile(p *Project, c protocol.Change) (fs.FileMode, error) {
 	settled := p.tasks.settled[c.Subject.ID] != nil
 	e := p.tasks.fresh(c.Subject.ID)
 	if _, over := e.over(); settled && over {

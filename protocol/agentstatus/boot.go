@@ -46,7 +46,7 @@ func (p *Project) keepBooted(b protocol.Boot) error {
 			return fmt.Errorf("boot: record: %w", err)
 		}
 	}
-	r, _, err := p.agents.record(b.Agent)
+	r, _, err := p.agents.readRecord(b.Agent)
 	if err == nil && r.Kept {
 		err = p.agents.markKept(b.Agent)
 	}
@@ -120,7 +120,7 @@ func (p *Project) wholeRegistry(ctx context.Context) (members map[string]member,
 // bootedAlready reports whether this same process has booted here before: the registry shows it, or an interrupted
 // boot has left its log line within the last minute. See docs/decisions.md, "Booting twice is booting once".
 func (p *Project) bootedAlready(b protocol.Boot, registered map[string]member) (bool, error) {
-	r, _, err := p.agents.record(b.Agent)
+	r, _, err := p.agents.readRecord(b.Agent)
 	if err != nil {
 		return false, err
 	}

@@ -14,20 +14,20 @@ import (
 
 // changes carry out one change each. The guard lock is held, and the folders are probed.
 var changes = map[protocol.Verb]func(*Project, protocol.Change) error{
-	protocol.VerbHold:     hold,
-	protocol.VerbRelease:  release,
-	protocol.VerbRenew:    renew,
-	protocol.VerbRetry:    retry,
-	protocol.VerbBury:     bury,
-	protocol.VerbConclude: conclude,
-	protocol.VerbCancel:   cancel,
+	protocol.VerbHold:     holdTask,
+	protocol.VerbRelease:  releaseTask,
+	protocol.VerbRenew:    renewHold,
+	protocol.VerbRetry:    retryTask,
+	protocol.VerbBury:     buryTask,
+	protocol.VerbConclude: concludeTask,
+	protocol.VerbCancel:   cancelTask,
 	protocol.VerbFile:     fileLate,
-	protocol.VerbRecord:   record,
-	protocol.VerbMark:     mark,
+	protocol.VerbRecord:   recordResult,
+	protocol.VerbMark:     markAgent,
 	protocol.VerbLog:      logIfNew,
 	protocol.VerbPause:    func(s *Project, c protocol.Change) error { return setHeld(s, c.Subject.ID, c.Why) },
 	protocol.VerbResume:   func(s *Project, c protocol.Change) error { return setHeld(s, c.Subject.ID, "") },
-	protocol.VerbAnswer:   answer,
+	protocol.VerbAnswer:   writeDecision,
 }
 
 // batchSize is how many changes are made per acquisition of the guard lock: workers and other steward commands wait
@@ -110,9 +110,9 @@ func accepts(c protocol.Change) error {
 	return nil
 }
 
-// mark writes an agent's state into the registry (VerbMark). It changes the agent's status and last_seen and the
+// markAgent writes an agent's state into the registry (VerbMark). It changes the agent's status and last_seen and the
 // registry's updated_at, and not one byte more.
-func mark(p *Project, c protocol.Change) error {
+func markAgent(p *Project, c protocol.Change) error {
 	name := c.Subject.ID
 	sets := []jsonfile.Set{set(c.Status, "agents", name, "status"), set(jsonfile.FormatTime(p.Now), "updated_at")}
 	seen := c.Seen

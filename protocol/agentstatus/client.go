@@ -7,19 +7,12 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
-)
-
-// The errors that callers of a Client distinguish.
-var (
-	ErrTaken   = errors.New("it is already taken")
-	ErrNoTask  = errors.New("no such task")
-	ErrEnded   = errors.New("it has ended already")
-	ErrNoAgent = errors.New("no such agent")
 )
 
 // ClientOptions configures a Client.
@@ -107,7 +100,7 @@ func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file str
 		return "", &InvalidError{[]string{fmt.Sprintf("the request has %d bytes; %d are the most", len(doc), maxRequest)}}
 	}
 	err = c.guarded(ctx, now, func() error {
-		file, err = submit(c.p, r, doc)
+		file, err = submitRequest(c.p, r, doc)
 		return err
 	})
 	if err != nil {
@@ -116,7 +109,7 @@ func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file str
 	return c.p.absolute(file), nil
 }
 
-func submit(p *Project, r Request, doc []byte) (file string, err error) {
+func submitRequest(p *Project, r Request, doc []byte) (file string, err error) {
 	e := p.tasks.fresh(r.TaskID)
 	if e.exists() || p.Has(cancelledFile(r.TaskID)) || p.Has(attemptFile(r.TaskID, 1, "sched")) {
 		return "", fmt.Errorf("task %s: %w", r.TaskID, jsonfile.ErrExist)
@@ -172,15 +165,15 @@ type coordinationFile struct {
 // Follow adds a delegated task to the orchestrator's active_coordination.json, whether or not the orchestrator waits
 // for it. It removes the tasks that have ended.
 func (c *Client) Follow(ctx context.Context, agent string, f Followed, now time.Time) error {
-	return coordinate(ctx, c, agent, f.Task, []Followed{f}, now)
+	return editCoordination(ctx, c, agent, f.Task, []Followed{f}, now)
 }
 
 // Unfollow removes a task from the orchestrator's active_coordination.json.
 func (c *Client) Unfollow(ctx context.Context, agent, task string, now time.Time) error {
-	return coordinate(ctx, c, agent, task, nil, now)
+	return editCoordination(ctx, c, agent, task, nil, now)
 }
 
-func coordinate(ctx context.Context, c *Client, agent, task string, add []Followed, now time.Time) error {
+func editCoordination(ctx context.Context, c *Client, agent, task string, add []Followed, now time.Time) error {
 	if !plainID(agent) {
 		return errors.New("no name for an agent")
 	}
@@ -203,4 +196,10 @@ func coordinate(ctx context.Context, c *Client, agent, task string, add []Follow
 		doc.Tasks = append(doc.Tasks, add...)
 		return p.Put(file, doc, jsonfile.Volatile)
 	})
+}
+
+// abandoned reports whether it is proved that no process runs the claimed task any more.
+func (c *Client) abandoned(k Claim) bool {
+	all := k.processes()
+	return len(all) > 0 && !slices.ContainsFunc(all, c.alive)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// bury puts the dead letter on record (VerbBury). The last result stays in place, where its orchestrator looks for it.
-func bury(p *Project, c protocol.Change) error {
+// buryTask puts the dead letter on record (VerbBury). The last result stays in place, where its orchestrator looks for it.
+func buryTask(p *Project, c protocol.Change) error {
 	e := p.tasks.fresh(c.Subject.ID)
 	if e.record.buried {
 		return nil
@@ -46,10 +46,10 @@ func bury(p *Project, c protocol.Change) error {
 	return nil
 }
 
-// conclude writes the result that a lost agent cannot write (VerbConclude; protocol 000, Task Result Schema). It creates
+// concludeTask writes the result that a lost agent cannot write (VerbConclude; protocol 000, Task Result Schema). It creates
 // the file and never replaces another result: the agent that really ran the task may write first, or may replace this
 // result later.
-func conclude(p *Project, c protocol.Change) error {
+func concludeTask(p *Project, c protocol.Change) error {
 	e := p.tasks.fresh(c.Subject.ID)
 	switch {
 	case e.result.Good && e.result.Value.Ours:
@@ -89,10 +89,10 @@ func (p *Project) synthesize(e *entry, code, why string, metrics map[string]any)
 	return err
 }
 
-// cancel ends a task, or steward's retry of it, for good (VerbCancel). It writes the cancellation record first: from
+// cancelTask ends a task, or steward's retry of it, for good (VerbCancel). It writes the cancellation record first: from
 // then on no rule retries the task, and the next release completes what a crash cuts off. The orchestrator finds a
 // result: the previous result, restored, or a result with the code CANCELLED.
-func cancel(p *Project, c protocol.Change) error {
+func cancelTask(p *Project, c protocol.Change) error {
 	e := p.tasks.fresh(c.Subject.ID)
 	o, _ := e.ended()
 	if o != nil && o.Succeeded() {
@@ -146,9 +146,9 @@ func fileLate(p *Project, c protocol.Change) error {
 	return err
 }
 
-// record puts the judged result on record (VerbRecord). If the change is about the request, record instead archives
+// recordResult puts the judged result on record (VerbRecord). If the change is about the request, it instead archives
 // the record of a task whose result was removed so that the task runs again.
-func record(p *Project, c protocol.Change) error {
+func recordResult(p *Project, c protocol.Change) error {
 	e := p.tasks.fresh(c.Subject.ID)
 	if c.Ref.Path == e.request.path {
 		if !e.reopened() {

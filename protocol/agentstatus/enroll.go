@@ -50,7 +50,7 @@ func (c *Client) Enroll(ctx context.Context, reg Registration, now time.Time) er
 		return fmt.Errorf("enroll %s: %w", reg.Agent, err)
 	}
 	return c.guarded(ctx, now, func() error {
-		r, _, err := p.agents.record(reg.Agent)
+		r, _, err := p.agents.readRecord(reg.Agent)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (c *Client) Held(agent string, now time.Time) string {
 	if c.open(now) != nil || !plainID(agent) {
 		return ""
 	}
-	r, _, _ := c.p.agents.record(agent)
+	r, _, _ := c.p.agents.readRecord(agent)
 	return r.Held
 }
 
@@ -139,13 +139,13 @@ type Leaving struct {
 func (c *Client) Leave(ctx context.Context, agent string, process protocol.Identity, l Leaving, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
 		a := c.p.agents
-		r, _, err := a.record(agent)
+		r, _, err := a.readRecord(agent)
 		if err != nil || !r.lists(process) {
 			return err // the process was never listed, or another process has taken its place
 		}
 		rest := c.living(without(r.processes(), process))
 		if len(rest) == 0 {
-			return leave(c.p, agent, l)
+			return leaveAgent(c.p, agent, l)
 		}
 		err = a.editRecord(agent, func(r *agentRecord) { r.setProcesses(rest...) })
 		if err == nil && r.Kept {
@@ -155,8 +155,8 @@ func (c *Client) Leave(ctx context.Context, agent string, process protocol.Ident
 	})
 }
 
-// leave records the end of an agent's last process. A failed process stays on record: its absence proves the death.
-func leave(p *Project, agent string, l Leaving) error {
+// leaveAgent records the end of an agent's last process. A failed process stays on record: its absence proves the death.
+func leaveAgent(p *Project, agent string, l Leaving) error {
 	why := folder.Line(l.Why, 300)
 	err := p.agents.editRecord(agent, func(r *agentRecord) {
 		r.Keeper, r.Kept = nil, false
@@ -200,7 +200,7 @@ func (c *Client) ForgetAgent(ctx context.Context, agent string, fresh time.Durat
 		if facts == nil || !plainID(agent) {
 			return ErrNoAgent
 		}
-		r, _, err := p.agents.record(agent)
+		r, _, err := p.agents.readRecord(agent)
 		if err != nil {
 			return err
 		}

@@ -226,3 +226,19 @@ func appeared(st jsonfile.Stamp) time.Time {
 func (f *files) over(id string) bool {
 	return f.Has(taskFile(id, resultExt)) || f.Has(archivedFile(id, resultExt)) && !f.Has(taskFile(id, requestExt)) && !f.Has(taskFile(id, heldExt))
 }
+
+// The errors that callers of a Client distinguish.
+var (
+	ErrTaken   = errors.New("it is already taken")
+	ErrNoTask  = errors.New("no such task")
+	ErrEnded   = errors.New("it has ended already")
+	ErrNoAgent = errors.New("no such agent")
+)
+
+func beatFile(dir string) string { return dir + "/heartbeat.json" }
+
+func currentFile(dir string) string { return dir + "/current_task.json" }
+
+func claimPath(id string) string { return claimsDir + "/" + id + ".json" }
+
+func recordPath(agent string) string { return path.Join(agentsDir, agent+".json") }

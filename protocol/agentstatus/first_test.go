@@ -11,7 +11,7 @@ import (
 
 func (s *site) record() {
 	s.T.Helper()
-	s.Do(s.apply(recordResult(s.look(), s.Now)))
+	s.Do(s.apply(resultRecord(s.look(), s.Now)))
 }
 
 // wantFirst files the late result and expects the completed result in its place.
@@ -58,7 +58,7 @@ func TestARequestBeforeTheRecord(t *testing.T) {
 	for name, seen := range map[string]bool{"unseen": false, "seen": true} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, around+file(requestPath, requestText)+file(resultPath, completedText))
-			judged := recordResult(s.look(), s.Now)
+			judged := resultRecord(s.look(), s.Now)
 			time.Sleep(20 * time.Millisecond) // file stamps move in steps
 			s.Write(requestPath, strings.Replace(requestText, "\"priority\"", "\"again\": 2, \"priority\"", 1))
 			if seen {

@@ -113,11 +113,6 @@ type Beat struct {
 // on steward leaves the heartbeat alone: otherwise it would hide a hanging agent. See docs/decisions.md, "Kept heartbeats carry a mark".
 const keptBy = "kept_by"
 
-// editBeat edits or creates an agent's heartbeat file. Fields that others have written stay.
-func (a *agentDirs) editBeat(agent string, edits func(old jsonfile.Object) []jsonfile.Set) error {
-	return a.Update(beatFile(a.dirOf(agent)), maxFile, func(old []byte) ([]byte, error) { return editedBeat(old, edits) }, jsonfile.Volatile)
-}
-
 func editedBeat(old []byte, edits func(old jsonfile.Object) []jsonfile.Set) ([]byte, error) {
 	o, err := jsonfile.Parse(old)
 	if err != nil { // it is missing, or torn and its writer is gone
@@ -131,8 +126,8 @@ func editedBeat(old []byte, edits func(old jsonfile.Object) []jsonfile.Set) ([]b
 }
 
 // beatEdits are the edits for a heartbeat in the agent's own name.
-func (a *agentDirs) beatEdits(old jsonfile.Object, agent string, b Beat, tasks []string) []jsonfile.Set {
-	sets := []jsonfile.Set{set(agent, "agent_name"), set(b.Status, "status"), set(jsonfile.FormatTime(a.Now), "last_heartbeat"),
+func (f *files) beatEdits(old jsonfile.Object, agent string, b Beat, tasks []string) []jsonfile.Set {
+	sets := []jsonfile.Set{set(agent, "agent_name"), set(b.Status, "status"), set(jsonfile.FormatTime(f.Now), "last_heartbeat"),
 		set(int64(b.Uptime/time.Second), "uptime_seconds")}
 	if b.Free != nil {
 		sets = append(sets, set(*b.Free, "current_capacity"))
@@ -143,7 +138,7 @@ func (a *agentDirs) beatEdits(old jsonfile.Object, agent string, b Beat, tasks [
 	if b.Free != nil && !b.boot { // an agent that reports its own load knows whether it can write
 		sets = append(sets, set(true, "health", "disk_ok"))
 	}
-	sets = append(sets, a.healthEdits(old)...)
+	sets = append(sets, f.healthEdits(old)...)
 	if b.DiskFull {
 		sets = append(sets, set(false, "health", "disk_ok"))
 	}
@@ -154,31 +149,15 @@ func (a *agentDirs) beatEdits(old jsonfile.Object, agent string, b Beat, tasks [
 	return append(sets, set(lastError, "health", "last_error"), jsonfile.Remove(keptBy))
 }
 
-// beat writes an agent's own heartbeat.
-func (a *agentDirs) beat(agent string, b Beat, tasks []string) error {
-	a.read()
-	return a.editBeat(agent, func(old jsonfile.Object) []jsonfile.Set { return a.beatEdits(old, agent, b, tasks) })
-}
-
-// markKept marks an agent's first heartbeat as written by steward.
-func (a *agentDirs) markKept(agent string) error {
-	return a.editBeat(agent, func(old jsonfile.Object) []jsonfile.Set {
-		if len(old.Keys()) == 0 {
-			return nil
-		}
-		return []jsonfile.Set{set(ourName, keptBy)}
-	})
-}
-
 // healthFresh is the maximum age of a daemon measurement (capacity.json) that a heartbeat may repeat.
 const healthFresh = 30 * time.Second
 
 // healthEdits returns the edits that set a heartbeat's health fields from the daemon's last measurement. A field
 // without a recent measurement keeps its value; if it has no value, it becomes true, because the schema requires it.
-func (a *agentDirs) healthEdits(old jsonfile.Object) (sets []jsonfile.Set) {
+func (f *files) healthEdits(old jsonfile.Object) (sets []jsonfile.Set) {
 	measured := jsonfile.Object{}
-	if o, _, ok := a.object(capacityDoc); ok {
-		if at, found := o.Time("updated_at"); found.OK() && a.Now.Sub(at).Abs() <= healthFresh {
+	if o, _, ok := f.object(capacityDoc); ok {
+		if at, found := o.Time("updated_at"); found.OK() && f.Now.Sub(at).Abs() <= healthFresh {
 			measured, _ = o.Object("health")
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// hold hides a request from its agent (VerbHold). It writes the notice first, so that every held request has its reason
+// holdTask hides a request from its agent (VerbHold). It writes the notice first, so that every held request has its reason
 // beside it. After the rename it checks whether the agent was quicker: a running task is never held.
-func hold(p *Project, c protocol.Change) error {
+func holdTask(p *Project, c protocol.Change) error {
 	e := p.tasks.fresh(c.Subject.ID)
 	switch {
 	case e.held.There && !e.request.There:
@@ -58,9 +58,9 @@ func (p *Project) putNotice(c protocol.Change, opts ...jsonfile.Option) error {
 	return p.Put(taskFile(c.Subject.ID, noticeExt), n, opts...)
 }
 
-// release makes a held task visible to agents again (VerbRelease). It compares nothing: a release is right whatever the
+// releaseTask makes a held task visible to agents again (VerbRelease). It compares nothing: a release is right whatever the
 // request says now. A cancelled task gets its result first, because a crash may have cut that off.
-func release(p *Project, c protocol.Change) error {
+func releaseTask(p *Project, c protocol.Change) error {
 	e := p.tasks.fresh(c.Subject.ID)
 	o, _ := e.ended()
 	endless := e.record.cancelled && o == nil && (e.held.Good || e.cancelledHalf())
@@ -110,8 +110,8 @@ func (p *Project) show(e *entry) error {
 	return nil
 }
 
-// renew extends the lease in the notice (VerbRenew).
-func renew(p *Project, c protocol.Change) error {
+// renewHold extends the lease in the notice (VerbRenew).
+func renewHold(p *Project, c protocol.Change) error {
 	e := p.tasks.fresh(c.Subject.ID)
 	if !e.held.There {
 		return folder.Moved("it is no longer held")

@@ -2,7 +2,6 @@ package agentstatus
 
 import (
 	"cmp"
-	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -132,11 +131,9 @@ func (r *agentRecord) over(now time.Time) bool {
 	return r.Once && r.Left != "" && now.Sub(r.At) > leftShown
 }
 
-func recordPath(agent string) string { return path.Join(agentsDir, agent+".json") }
-
-// record reads an agent's record. A missing or damaged record reads as empty.
-func (a *agentDirs) record(agent string) (r agentRecord, there bool, err error) {
-	o, _, err := a.Root.Load(recordPath(agent), maxFile)
+// readRecord reads an agent's record. A missing or damaged record reads as empty.
+func (f *files) readRecord(agent string) (r agentRecord, there bool, err error) {
+	o, _, err := f.Root.Load(recordPath(agent), maxFile)
 	if err == nil {
 		return decodeRecord(o), true, nil
 	}
@@ -147,11 +144,11 @@ func (a *agentDirs) record(agent string) (r agentRecord, there bool, err error) 
 }
 
 // editRecord rewrites an agent's record. It replaces an unreadable record with a new record.
-func (a *agentDirs) editRecord(agent string, change func(*agentRecord)) error {
-	if err := a.Root.Mkdir(agentsDir, 0o755); err != nil {
+func (f *files) editRecord(agent string, change func(*agentRecord)) error {
+	if err := f.Root.Mkdir(agentsDir, 0o755); err != nil {
 		return err
 	}
-	r, there, err := a.record(agent)
+	r, there, err := f.readRecord(agent)
 	if err != nil {
 		return err
 	}
@@ -160,11 +157,9 @@ func (a *agentDirs) editRecord(agent string, change func(*agentRecord)) error {
 	if change(&r); reflect.DeepEqual(r, old) && there {
 		return nil
 	}
-	r.Agent, r.At = agent, a.Now.UTC()
-	return a.Put(recordPath(agent), r)
+	r.Agent, r.At = agent, f.Now.UTC()
+	return f.Put(recordPath(agent), r)
 }
-
-func claimPath(id string) string { return claimsDir + "/" + id + ".json" }
 
 // Claim records which agent works on a task. Worker took the task and Runner executes it: once both are proved dead,
 // the run is over. Both may be zero, for an agent that works by hand. See docs/decisions.md, "A claim is a file, not a lock".

@@ -10,22 +10,22 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// retry takes a result away so that the task runs again (VerbRetry). A result ends the task for every poller, and
+// retryTask takes a result away so that the task runs again (VerbRetry). A result ends the task for every poller, and
 // clients archive it within seconds, so the order of the steps matters: record the schedule (the first writer wins),
 // write the notice, hide the request, archive what the attempt left, and rename the result. This rename is the commit
 // point. A crash before it leaves a result that is judged again and finds its schedule. A crash after it leaves a held
 // request with its due time on record.
-func retry(p *Project, c protocol.Change) error {
+func retryTask(p *Project, c protocol.Change) error {
 	e := p.tasks.fresh(c.Subject.ID)
 	o, ref := e.ended()
 	if o == nil || ref.Sum != c.Ref.Sum {
 		blob, err := p.Root.Read(attemptFile(e.id, c.Attempt, "result"), maxFile)
 		if err == nil && string(blob.Sum) == c.Ref.Sum {
-			return resume(p, e, c)
+			return resumeRetry(p, e, c)
 		}
 		return folder.Moved("the result is not the one that was judged")
 	}
-	due, timeout, err := plan(p, e, o, c)
+	due, timeout, err := planRetry(p, e, o, c)
 	if err != nil {
 		return err
 	}
@@ -37,7 +37,7 @@ func retry(p *Project, c protocol.Change) error {
 	if err := p.putNotice(c); err != nil {
 		return err
 	}
-	if err := conceal(p, e, c); err != nil {
+	if err := concealRequest(p, e, c); err != nil {
 		return err
 	}
 	archiveAttempt(p, e, c.Attempt)
@@ -54,17 +54,17 @@ func retry(p *Project, c protocol.Change) error {
 	return p.show(e)
 }
 
-// resume completes a retry that was interrupted after its commit.
-func resume(p *Project, e *entry, c protocol.Change) error {
+// resumeRetry completes a retry that was interrupted after its commit.
+func resumeRetry(p *Project, e *entry, c protocol.Change) error {
 	if k, ok := p.attempts.planned(e.id, c.Attempt); ok && e.held.There && !e.result.There && !p.Now.Before(k.attempt.Due) {
 		return p.show(e)
 	}
 	return nil
 }
 
-// plan records the schedule of the attempt, or finds an earlier record of it, and returns its due time and timeout. An
+// planRetry records the schedule of the attempt, or finds an earlier record of it, and returns its due time and timeout. An
 // earlier record wins, so that no crash increases a timeout twice.
-func plan(p *Project, e *entry, o *outcome, c protocol.Change) (time.Time, time.Duration, error) {
+func planRetry(p *Project, e *entry, o *outcome, c protocol.Change) (time.Time, time.Duration, error) {
 	if c.Attempt < 1 {
 		return time.Time{}, 0, fmt.Errorf("retry of %s: attempt %d", e.id, c.Attempt)
 	}
@@ -93,12 +93,12 @@ func plan(p *Project, e *entry, o *outcome, c protocol.Change) (time.Time, time.
 	return first.attempt.Due, first.timeout, err
 }
 
-// conceal hides the request, with the next attempt's timeout in it. While the result still lies there, no poller
+// concealRequest hides the request, with the next attempt's timeout in it. While the result still lies there, no poller
 // takes the request, so creating the new file and removing the old file need not be one step.
 // See docs/decisions.md, "A hold is a rename, never a result".
-func conceal(p *Project, e *entry, c protocol.Change) error {
+func concealRequest(p *Project, e *entry, c protocol.Change) error {
 	if e.held.There {
-		done, err := concealed(p, e, c)
+		done, err := concealedAlready(p, e, c)
 		if done || err != nil {
 			return err
 		}
@@ -130,10 +130,10 @@ func conceal(p *Project, e *entry, c protocol.Change) error {
 	return p.Root.RemoveIf(from.path, from.Sum)
 }
 
-// concealed handles a request that is already held: by an interrupted retry, or since before its result came. The
+// concealedAlready handles a request that is already held: by an interrupted retry, or since before its result came. The
 // original of the held request, visible or archived, is removed. If the visible request was rewritten instead, the
 // held request is archived and conceal hides the new request in its place.
-func concealed(p *Project, e *entry, c protocol.Change) (done bool, err error) {
+func concealedAlready(p *Project, e *entry, c protocol.Change) (done bool, err error) {
 	for _, original := range []*doc[request]{&e.request, &e.archived} {
 		if !original.Good {
 			continue

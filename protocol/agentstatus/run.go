@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -110,12 +109,6 @@ func (c *Client) Forget(ctx context.Context, k Claim, now time.Time) error {
 	})
 }
 
-// abandoned reports whether it is proved that no process runs the claimed task any more.
-func (c *Client) abandoned(k Claim) bool {
-	all := k.processes()
-	return len(all) > 0 && !slices.ContainsFunc(all, c.alive)
-}
-
 // Conclude ends an orphaned task with AGENT_LOST where no daemon does.
 func (c *Client) Conclude(ctx context.Context, k Claim, why string, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
@@ -174,7 +167,7 @@ func (c *Client) Progress(ctx context.Context, id string, t TaskProgress, now ti
 			return ErrEnded
 		}
 		if t.Estimated.IsZero() { // the schema requires it
-			t.Estimated = estimate(t, e.claim.Value.At, e.limit(), now)
+			t.Estimated = estimateEnd(t, e.claim.Value.At, e.limit(), now)
 		}
 		return c.p.Put(e.progress.path, progressFile{id, t}, jsonfile.Volatile)
 	})
@@ -199,9 +192,9 @@ func checkProgress(t TaskProgress, now time.Time) error {
 	return invalid(texts(decodeProgress(o).issues))
 }
 
-// estimate extrapolates when the work will end at the pace so far. Without any progress, only the end of the task's
+// estimateEnd extrapolates when the work will end at the pace so far. Without any progress, only the end of the task's
 // timeout is known.
-func estimate(t TaskProgress, since time.Time, limit time.Duration, now time.Time) time.Time {
+func estimateEnd(t TaskProgress, since time.Time, limit time.Duration, now time.Time) time.Time {
 	if since.IsZero() || since.After(now) {
 		since = now
 	}

@@ -347,7 +347,7 @@ func endCases() []protocoltest.Case {
 		Free: []string{logPath}, Meddle: meddle(resultPath, "no file", "no files"),
 	}, {
 		Name: "record a result", Verb: protocol.VerbRecord, Files: request + file(resultPath, completedText),
-		Change: recordResult, Shows: shows("it recorded", func(t *protocol.Task) bool { return t.Outcome != nil && !t.Outcome.Unrecorded }),
+		Change: resultRecord, Shows: shows("it recorded", func(t *protocol.Task) bool { return t.Outcome != nil && !t.Outcome.Unrecorded }),
 		Free: []string{Base + "/" + finalFile(taskID)}, Meddle: meddle(resultPath, "no file", "no files"),
 	}, {
 		Name: "put the first result back", Verb: protocol.VerbFile, Files: request + file(resultPath, completedText), Before: secondResult,
@@ -376,7 +376,7 @@ func endCases() []protocoltest.Case {
 
 var completedText = strings.Replace(resultText, "failed", "completed", 1)
 
-var recordResult = onTask(func(t *protocol.Task, _ time.Time) protocol.Change {
+var resultRecord = onTask(func(t *protocol.Task, _ time.Time) protocol.Change {
 	c := about(t, protocol.VerbRecord)
 	if t.Outcome != nil {
 		c.Ref = t.Outcome.Ref
@@ -387,7 +387,7 @@ var recordResult = onTask(func(t *protocol.Task, _ time.Time) protocol.Change {
 // secondResult records the completed result, and writes a failed result over it.
 func secondResult(t testing.TB, a protocol.Adapter, dir string, now time.Time) {
 	apply(t, a, now, func(k *protocol.Task) protocol.Change {
-		return recordResult(&protocol.Snapshot{Tasks: []protocol.Task{*k}}, now)
+		return resultRecord(&protocol.Snapshot{Tasks: []protocol.Task{*k}}, now)
 	})
 	if err := os.WriteFile(filepath.Join(dir, resultPath), []byte(resultText), 0o640); err != nil {
 		t.Fatal(err)

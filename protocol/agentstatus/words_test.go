@@ -19,13 +19,13 @@ func TestADecisionWithoutWords(t *testing.T) {
 // Without any progress, only the end of the task's timeout is known.
 func TestEstimateWithoutProgress(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	if at := estimate(TaskProgress{}, now.Add(-time.Minute), 5*time.Minute, now); !at.Equal(now.Add(4 * time.Minute)) {
+	if at := estimateEnd(TaskProgress{}, now.Add(-time.Minute), 5*time.Minute, now); !at.Equal(now.Add(4 * time.Minute)) {
 		t.Errorf("at 0 %%: %v", at)
 	}
-	if at := estimate(TaskProgress{}, now.Add(-time.Hour), 5*time.Minute, now); !at.Equal(now) {
+	if at := estimateEnd(TaskProgress{}, now.Add(-time.Hour), 5*time.Minute, now); !at.Equal(now) {
 		t.Errorf("over its time: %v", at)
 	}
-	if at := estimate(TaskProgress{Percent: 50}, now.Add(-time.Minute), 5*time.Minute, now); !at.Equal(now.Add(time.Minute)) {
+	if at := estimateEnd(TaskProgress{Percent: 50}, now.Add(-time.Minute), 5*time.Minute, now); !at.Equal(now.Add(time.Minute)) {
 		t.Errorf("at 50 %%: %v", at)
 	}
 }
