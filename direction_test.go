@@ -26,6 +26,7 @@ var directed = map[string]int{
 	"cmd/steward/daemon":   0,
 	"cmd/steward/doctor":   0,
 	"status":               0,
+	"config":               0,
 	"protocol/agentstatus": 0,
 	"protocol/handoffs":    0,
 	"protocol/ralph":       0,

@@ -2,15 +2,10 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/BurntSushi/toml"
-
-	"github.com/livhana/steward"
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
@@ -106,25 +101,6 @@ type Status struct {
 	MetricsListen string `toml:"metrics_listen"`
 }
 
-// DefaultsText is config.toml as it is shipped, with its comments.
-func DefaultsText() string { return steward.Defaults }
-
-// Defaults returns the settings in config.toml. The file is embedded in the program and covered by tests, so a parse
-// failure is a build defect: Defaults panics.
-func Defaults() Config {
-	s, err := read("config.toml", []byte(steward.Defaults))
-	if err != nil {
-		panic(fmt.Sprintf("read the embedded configuration: %v", err))
-	}
-	var c Config
-	c.tune()
-	s.lay(&c)
-	if len(s.found) > 0 {
-		panic(fmt.Sprintf("read the embedded configuration: %v", s.err()))
-	}
-	return c
-}
-
 // Policies returns the part of the configuration that the supervisor and its policies use.
 func (c Config) Policies() decide.Config {
 	return decide.Config{
@@ -144,44 +120,79 @@ func (c Config) retry() rules.RetryConfig {
 	return rules.RetryConfig{Rules: c.Retry, MaxAttempts: c.Tasks.MaxAttempts, MaxTimeout: c.Tasks.MaxTimeout}
 }
 
-// Validate reports every invalid value, one per line. It does not know the lines of a file; Parse does.
-func (c Config) Validate() error {
-	var errs []error
-	for _, f := range append(c.flaws(), rowFlaws(c.Retry)...) {
-		errs = append(errs, errors.New(f.text))
-	}
-	return errors.Join(errs...)
+// Agent is an [[agent]] row: an agent that steward starts and restarts.
+type Agent struct {
+	Name    string   `toml:"name"`
+	Project string   `toml:"project"` // the agent's project folder, as written; Expand resolves it
+	Command []string `toml:"command"`
+	// Restart is never, on-failure or always; "" is on-failure.
+	Restart     string   `toml:"restart"`
+	Directory   string   `toml:"directory"`   // "" for the project
+	Environment []string `toml:"environment"` // KEY=value, in addition to the daemon's environment
 }
 
-// TOML encodes the configuration; Parse restores it unchanged.
-func (c Config) TOML() ([]byte, error) {
-	var b bytes.Buffer
-	enc := toml.NewEncoder(&b)
-	enc.Indent = ""
-	if err := enc.Encode(c); err != nil {
-		return nil, fmt.Errorf("write the configuration: %w", err)
-	}
-	return withoutBlanks(b.String()), nil
+// Keep is the [keep] table: how agents are restarted.
+type Keep struct {
+	Place      string        `toml:"place"` // auto, session, service
+	Backoff    time.Duration `toml:"backoff"`
+	MaxBackoff time.Duration `toml:"max_backoff"`
+	Burst      int           `toml:"burst"`
+	Within     time.Duration `toml:"within"`
+	Stop       time.Duration `toml:"stop"`
 }
 
-// withoutBlanks drops empty values from rows and from tables keyed by name, where an absent key means the same. In
-// other tables a zero is a value that overrides a default.
-func withoutBlanks(text string) []byte {
-	var b bytes.Buffer
-	optional := false
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "[") {
-			optional = strings.HasPrefix(line, "[[") || strings.HasPrefix(line, "[heartbeat.protocols.") ||
-				strings.HasPrefix(line, "[heartbeat.agents.")
+// Worker is the [worker] table.
+type Worker struct {
+	Poll        time.Duration  `toml:"poll"`
+	Beat        time.Duration  `toml:"-"`
+	Stop        time.Duration  `toml:"stop"`
+	Output      int            `toml:"output"` // bytes per stream
+	Keep        time.Duration  `toml:"keep"`   // for files with output
+	Paths       []string       `toml:"paths"`
+	Programs    []string       `toml:"programs"`
+	Writable    []string       `toml:"writable"`
+	Confine     bool           `toml:"confine"`
+	Environment []string       `toml:"environment"` // names; a trailing * matches any suffix
+	Commands    WorkerCommands `toml:"commands"`
+}
+
+// WorkerCommands are the commands for task types that are not scripts (protocol 000, Task Types & Payloads).
+type WorkerCommands struct {
+	Research     []string `toml:"research"`
+	Validate     []string `toml:"validate"`
+	Deploy       []string `toml:"deploy"`
+	DeployDryRun []string `toml:"deploy_dry_run"`
+}
+
+// Problem is one error in a configuration file. Line is 0 if it concerns no single line.
+type Problem struct {
+	File string
+	Line int
+	Text string
+}
+
+// Problems splits the joined error of Load. An error of another type becomes a Problem without a line.
+func Problems(err error) []Problem {
+	list := []Problem{}
+	var one Problem
+	joined, several := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+	case several:
+		for _, e := range joined.Unwrap() {
+			list = append(list, Problems(e)...)
 		}
-		_, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
-		switch value {
-		case `""`, `"0s"`, "0", "0.0":
-			if optional {
-				continue
-			}
-		}
-		b.WriteString(line)
+	case errors.As(err, &one):
+		list = append(list, one)
+	default:
+		list = append(list, Problem{Text: err.Error()})
 	}
-	return b.Bytes()
+	return list
+}
+
+func (p Problem) Error() string {
+	if p.Line == 0 {
+		return fmt.Sprintf("%s: %s", p.File, p.Text)
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }

@@ -97,3 +97,15 @@ func edits(a, b string) int {
 	}
 	return rows[1][len(b)]
 }
+
+// fieldsOf returns a struct's fields by TOML key, including those of embedded structs.
+func fieldsOf(t reflect.Type) map[string][]int {
+	fields := map[string][]int{}
+	for _, f := range reflect.VisibleFields(t) {
+		if key, ok := f.Tag.Lookup("toml"); ok && key != "-" {
+			key, _, _ = strings.Cut(key, ",")
+			fields[key] = f.Index
+		}
+	}
+	return fields
+}

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/BurntSushi/toml"
 )
@@ -251,4 +253,9 @@ func unquote(s string) string {
 		}
 	}
 	return strings.Trim(s, s[:1])
+}
+
+// lazily compiles an expression on first use; otherwise every start of the program would pay for it.
+func lazily(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }

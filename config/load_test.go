@@ -118,7 +118,7 @@ func TestNamesAreMerged(t *testing.T) {
 	}
 	c := Defaults()
 	c.Heartbeat.Agents = map[string]heartbeat.Limits{"a": {Late: time.Hour, Dead: time.Hour}, "b": {Dead: time.Minute}}
-	s.lay(&c)
+	s.decode(&c)
 	want := map[string]heartbeat.Limits{"a": {Late: time.Second, Dead: time.Hour}, "b": {Dead: time.Minute}}
 	if !reflect.DeepEqual(c.Heartbeat.Agents, want) {
 		t.Errorf("got %+v", c.Heartbeat.Agents)

@@ -57,8 +57,9 @@ func (p ProjectRef) Acts(protocol string) bool { return p.Mode(protocol) == Mode
 // ProjectList resolves the [[project]] rows in order: ~ is home, other relative paths are relative to cwd. A row
 // without a name gets the name of its folder, with -2, -3 … if that is taken. Without rows the list is empty.
 func (c Config) ProjectList(home, cwd string) ([]ProjectRef, error) {
-	if all := projectFlaws(c.Projects); len(all) > 0 {
-		return nil, fmt.Errorf("list the projects: %s", all[0].text)
+	var flaws flawList
+	if flaws.projects(c.Projects); len(flaws) > 0 {
+		return nil, fmt.Errorf("list the projects: %s", flaws[0].text)
 	}
 	taken := map[string]bool{}
 	for _, p := range c.Projects {
@@ -103,15 +104,12 @@ func Expand(path, home, cwd string) (string, error) {
 	return filepath.Join(base, path), nil
 }
 
-// projectFlaws checks the rows as written; ProjectList detects duplicates among resolved paths.
-func projectFlaws(rows []Project) []flaw {
-	var all []flaw
+// projects checks the rows as written; ProjectList detects duplicates among resolved paths.
+func (l *flawList) projects(rows []Project) {
 	names, paths := map[string]bool{}, map[string]bool{}
 	for i, p := range rows {
 		row := keyPath("project").entry(i)
-		bad := func(at keyPath, format string, args ...any) {
-			all = append(all, flaw{[]keyPath{at, row}, at.String() + ": " + fmt.Sprintf(format, args...)})
-		}
+		bad := func(at keyPath, format string, args ...any) { l.wrongAt([]keyPath{at, row}, format, args...) }
 		if p.Name != "" && plainName(p.Name) != p.Name {
 			bad(row.key("name"), "%q must be plain: no : or /, no space around it", p.Name)
 		}
@@ -137,7 +135,6 @@ func projectFlaws(rows []Project) []flaw {
 			bad(row.key("path"), "a project needs the path of its folder")
 		}
 	}
-	return all
 }
 
 func modeFlaw(p Project, protocol string) string {

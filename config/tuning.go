@@ -38,6 +38,6 @@ func (s *decoder) dropped(at keyPath) bool {
 	if !slices.Contains(gone, at) {
 		return false
 	}
-	s.gone[Problem{File: s.name, Line: at.line(s.lines), Text: fmt.Sprintf("%s is no longer a setting and has no effect; remove the line", at)}] = true
+	s.gone = append(s.gone, Problem{File: s.name, Line: at.line(s.lines), Text: fmt.Sprintf("%s is no longer a setting and has no effect; remove the line", at)})
 	return true
 }

@@ -1,6 +1,7 @@
 package escalate
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,14 +56,15 @@ type NtfyConfig struct {
 	ReplyTopic string `toml:"reply_topic"`
 }
 
-// Validate reports the first invalid setting.
+// Validate reports every invalid setting, one per line.
 func (c Config) Validate() error {
+	var errs []error
 	for n, name := range c.Channels {
 		if !slices.Contains(channelNames, name) {
-			return fmt.Errorf("channels: there is no channel %q; there are %q", name, channelNames)
+			errs = append(errs, fmt.Errorf("channels: there is no channel %q; there are %q", name, channelNames))
 		}
 		if slices.Contains(c.Channels[:n], name) {
-			return fmt.Errorf("channels: %q stands there twice", name)
+			errs = append(errs, fmt.Errorf("channels: %q stands there twice", name))
 		}
 	}
 	for _, d := range []struct {
@@ -70,22 +72,20 @@ func (c Config) Validate() error {
 		value time.Duration
 	}{{"ack_blocking", c.AckBlocking}, {"ack", c.Ack}, {"keep", c.Keep}, {"fault_after", c.FaultAfter}} {
 		if d.value <= 0 {
-			return fmt.Errorf("%s: %s is not a length of time above 0", d.key, d.value)
+			errs = append(errs, fmt.Errorf("%s: %s is not a length of time above 0", d.key, d.value))
 		}
 	}
 	if err := c.QuietHours.Validate(); err != nil {
-		return fmt.Errorf("quiet_hours: %w", err)
+		errs = append(errs, fmt.Errorf("quiet_hours: %w", err))
 	}
 	if _, err := rules.MinuteOfDay(c.Digest); c.Digest != "" && err != nil {
-		return fmt.Errorf("digest: %q is not a time of day; write it like \"09:00\"", c.Digest)
+		errs = append(errs, fmt.Errorf("digest: %q is not a time of day; write it like \"09:00\"", c.Digest))
 	}
 	if slices.ContainsFunc(c.Dangerous, func(word string) bool { return len(wordsIn(word)) == 0 }) {
-		return fmt.Errorf("dangerous: a word has letters or digits")
+		errs = append(errs, fmt.Errorf("dangerous: a word has letters or digits"))
 	}
-	if err := c.validateUsed(); err != nil {
-		return err
-	}
-	return validateLadders(c.Ladder)
+	errs = append(errs, c.validateUsed())
+	return errors.Join(append(errs, validateLadders(c.Ladder))...)
 }
 
 // validateUsed reports a channel that is enabled but not configured.

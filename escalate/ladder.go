@@ -1,6 +1,7 @@
 package escalate
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -158,15 +159,14 @@ func (l Ladder) validate(name string) error {
 
 // validateLadders reports the first invalid setting of any ladder.
 func validateLadders(all map[string]Ladder) error {
+	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if !slices.Contains(called, protocol.Severity(name)) {
-			return fmt.Errorf("ladder.%s: there is no such ladder; there are %q, and what is less severe is only listed", name, called)
+			errs = append(errs, fmt.Errorf("ladder.%s: there is no such ladder; there are %q, and what is less severe is only listed", name, called))
 		}
-		if err := all[name].validate(name); err != nil {
-			return err
-		}
+		errs = append(errs, all[name].validate(name))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // rungGap is the minimum time between two calls for one incident, whatever the ladder says. After the machine has

@@ -2,6 +2,7 @@ package heartbeat
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -119,52 +120,50 @@ type duration struct {
 	value time.Duration
 }
 
-// Validate reports the first impossible value, by its key.
+// Validate reports every impossible value by its key, one per line.
 func (c Config) Validate() error {
+	var errs []error
 	for _, v := range []duration{{"late", c.Late}, {"dead", c.Dead}, {"start_grace", c.StartGrace}, {"resume_grace", c.ResumeGrace}, {"hung", c.Hung}} {
 		if v.value <= 0 {
-			return fmt.Errorf("heartbeat.%s: %v must be more than zero", v.key, v.value)
+			errs = append(errs, fmt.Errorf("heartbeat.%s: %v must be more than zero", v.key, v.value))
 		}
 	}
 	if c.Late >= c.Dead {
-		return fmt.Errorf("heartbeat.late: %v must be below heartbeat.dead, %v", c.Late, c.Dead)
+		errs = append(errs, fmt.Errorf("heartbeat.late: %v must be below heartbeat.dead, %v", c.Late, c.Dead))
 	}
 	if c.HungAction != HungAlert && c.HungAction != HungEnd {
-		return fmt.Errorf("heartbeat.hung_action: %q is not %s or %s", c.HungAction, HungAlert, HungEnd)
+		errs = append(errs, fmt.Errorf("heartbeat.hung_action: %q is not %s or %s", c.HungAction, HungAlert, HungEnd))
 	}
 	longest := c.Dead
 	for _, name := range slices.Sorted(maps.Keys(c.Protocols)) {
 		l := c.Protocols[name]
-		if err := l.validate(fmt.Sprintf("heartbeat.protocols.%q", name), c.Dead); err != nil {
-			return err
-		}
+		errs = append(errs, l.validate(fmt.Sprintf("heartbeat.protocols.%q", name), c.Dead))
 		longest = max(longest, l.Dead)
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Agents)) {
 		// An agent's table does not name its protocol, so the agent may inherit the limits of any protocol.
-		if err := c.Agents[name].validate(fmt.Sprintf("heartbeat.agents.%q", name), longest); err != nil {
-			return err
-		}
+		errs = append(errs, c.Agents[name].validate(fmt.Sprintf("heartbeat.agents.%q", name), longest))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (l Limits) validate(key string, inherited time.Duration) error {
+	var errs []error
 	for _, v := range []duration{{"late", l.Late}, {"dead", l.Dead}, {"hung", l.Hung}} {
 		if v.value < 0 {
-			return fmt.Errorf("%s.%s: %v must be more than zero", key, v.key, v.value)
+			errs = append(errs, fmt.Errorf("%s.%s: %v must be more than zero", key, v.key, v.value))
 		}
 	}
 	if a := l.HungAction; a != "" && a != HungAlert && a != HungEnd {
-		return fmt.Errorf("%s.hung_action: %q is not %s or %s", key, a, HungAlert, HungEnd)
+		errs = append(errs, fmt.Errorf("%s.hung_action: %q is not %s or %s", key, a, HungAlert, HungEnd))
 	}
-	if dead := cmp.Or(l.Dead, inherited); l.Late >= dead {
-		return fmt.Errorf("%s.late: %v must be below dead, %v", key, l.Late, dead)
+	if dead := cmp.Or(l.Dead, inherited); l.Late > 0 && l.Late >= dead {
+		errs = append(errs, fmt.Errorf("%s.late: %v must be below dead, %v", key, l.Late, dead))
 	}
 	for _, s := range l.Sources {
 		if !filepath.IsLocal(s) {
-			return fmt.Errorf("%s.sources: %q must be a path inside the project", key, s)
+			errs = append(errs, fmt.Errorf("%s.sources: %q must be a path inside the project", key, s))
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -5,22 +5,18 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/heartbeat"
 )
 
-// lay merges the file's values into c and records unknown keys and wrong types. It replaces the library's decoding into
+// decode merges the file's values into c and records unknown keys and wrong types. It replaces the library's decoding into
 // structs, which reuses slice elements (a row would inherit from the row previously at its index), ignores the case of
 // keys, reads a bare 90 as 90 ns, and stops at the first error.
-func (s *decoder) lay(c *Config) { s.table(reflect.ValueOf(c).Elem(), s.tree, "") }
+func (s *decoder) decode(c *Config) { s.table(reflect.ValueOf(c).Elem(), s.tree, "") }
 
 func (s *decoder) value(dst reflect.Value, src any, at keyPath) {
-	if s.skip[at] {
-		return
-	}
 	switch {
 	case dst.Type() == reflect.TypeFor[time.Duration]():
 		s.duration(dst, src, at)
@@ -46,7 +42,7 @@ func (s *decoder) table(dst reflect.Value, src any, at keyPath) {
 	for _, key := range slices.Sorted(maps.Keys(tree)) {
 		if index, ok := fields[key]; ok {
 			s.value(dst.FieldByIndex(index), tree[key], at.key(key))
-		} else if !s.skip[at.key(key)] && !s.dropped(at.key(key)) {
+		} else if !s.dropped(at.key(key)) {
 			s.problem(at.key(key), "unknown key %s%s", at.key(key), hint(dst.Type(), at, key, tree[key]))
 		}
 	}
@@ -58,7 +54,7 @@ func (s *decoder) table(dst reflect.Value, src any, at keyPath) {
 // zeroLimits rejects limits written as 0, which heartbeat would treat as inherited.
 func (s *decoder) zeroLimits(l heartbeat.Limits, tree map[string]any, at keyPath) {
 	for key, limit := range map[string]time.Duration{"late": l.Late, "dead": l.Dead, "hung": l.Hung} {
-		if _, written := tree[key]; written && limit == 0 && !s.skip[at.key(key)] {
+		if _, written := tree[key]; written && limit == 0 && !s.bad[at.key(key)] {
 			s.problem(at.key(key), "%s: must be more than zero; without the key the general limit holds", at.key(key))
 		}
 	}
@@ -180,16 +176,4 @@ func kindOf(v any) string {
 		return "a date or time"
 	}
 	return "a list"
-}
-
-// fieldsOf returns a struct's fields by TOML key, including those of embedded structs.
-func fieldsOf(t reflect.Type) map[string][]int {
-	fields := map[string][]int{}
-	for _, f := range reflect.VisibleFields(t) {
-		if key, ok := f.Tag.Lookup("toml"); ok && key != "-" {
-			key, _, _ = strings.Cut(key, ",")
-			fields[key] = f.Index
-		}
-	}
-	return fields
 }

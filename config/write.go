@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 )
@@ -39,4 +40,37 @@ func AddProject(name string, text []byte, dir, home string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: a project cannot be added at its end; add it by hand", name)
 	}
 	return grown, nil
+}
+
+// TOML encodes the configuration; Parse restores it unchanged.
+func (c Config) TOML() ([]byte, error) {
+	var b bytes.Buffer
+	enc := toml.NewEncoder(&b)
+	enc.Indent = ""
+	if err := enc.Encode(c); err != nil {
+		return nil, fmt.Errorf("write the configuration: %w", err)
+	}
+	return withoutBlanks(b.String()), nil
+}
+
+// withoutBlanks drops empty values from rows and from tables keyed by name, where an absent key means the same. In
+// other tables a zero is a value that overrides a default.
+func withoutBlanks(text string) []byte {
+	var b bytes.Buffer
+	optional := false
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "[") {
+			optional = strings.HasPrefix(line, "[[") || strings.HasPrefix(line, "[heartbeat.protocols.") ||
+				strings.HasPrefix(line, "[heartbeat.agents.")
+		}
+		_, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		switch value {
+		case `""`, `"0s"`, "0", "0.0":
+			if optional {
+				continue
+			}
+		}
+		b.WriteString(line)
+	}
+	return b.Bytes()
 }
