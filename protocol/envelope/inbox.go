@@ -59,7 +59,7 @@ type messageFile struct {
 }
 
 func newInbox(s *source, dir string) *inbox {
-	return &inbox{source: s, dir: dir, listing: folder.Listing{Dir: dir}, files: map[string]*messageFile{}, unsettled: map[string]bool{}}
+	return &inbox{source: s, dir: dir, listing: folder.Listing{Strict: true}, files: map[string]*messageFile{}, unsettled: map[string]bool{}}
 }
 
 // isMessage reports whether a file of that name in the folder is a message.
@@ -126,16 +126,15 @@ func (in *inbox) reread(t *task) {
 
 // list updates the files from the folder's listing, if that has changed.
 func (in *inbox) list() {
-	names, ok := in.listing.Read(in.Folder)
-	if !ok {
+	if !in.listing.Read(in.Folder, in.dir) {
 		return
 	}
+	names := in.listing.Names
 	for _, name := range in.badNames {
 		if !slices.Contains(names, name) {
 			in.Patience.Clear(path.Join(in.dir, name))
 		}
 	}
-	slices.Sort(names)
 	in.order, in.badNames = in.order[:0], nil
 	there := make(map[string]bool, len(names))
 	for _, name := range names {

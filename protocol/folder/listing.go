@@ -1,34 +1,45 @@
 package folder
 
-import "github.com/livhana/steward/protocol/jsonfile"
+import (
+	"slices"
 
-// Listing lists one folder of files when its entries may have changed. Its owner sets Dir.
+	"github.com/livhana/steward/protocol/jsonfile"
+)
+
+// Listing is what a folder contained when it was last read. An unchanged folder costs one stat.
 type Listing struct {
-	Dir string // relative to Base
+	Strict bool // a file in place of the folder is a fault; otherwise it counts as no folder
 
-	stamp   jsonfile.Stamp // of the folder at its last listing; zero if it had not settled
-	missing bool
+	There bool
+	Names []string // sorted
+	Stamp jsonfile.Stamp
+	rest  bool // Stamp had settled: an equal Stamp proves that no entry was added or removed
 }
 
-// Read returns the names in the folder; none if the folder is missing. It costs one stat, and ok is false, if no entry can
-// have appeared or disappeared since the last call. ok is also false if the folder cannot be listed: f.Patience tracks
-// that, and the last good listing stays valid.
-func (l *Listing) Read(f *Folder) (names []string, ok bool) {
-	st, err := f.Root.Stat(l.Dir)
-	if err == nil && st == l.stamp || Missing(err) && l.missing {
-		return nil, false
+// Read brings the listing of dir (relative to Base) up to date and reports whether it was read again. If the folder
+// cannot be read, the last listing stays.
+func (l *Listing) Read(f *Folder, dir string) (changed bool) {
+	st, err := f.Root.Stat(dir)
+	if err == nil && l.There && l.rest && st == l.Stamp {
+		f.Patience.Clear(dir) // an earlier error has passed
+		return false
 	}
-	names, st, err = f.Root.List(l.Dir)
-	l.stamp, l.missing = jsonfile.Stamp{}, Missing(err)
+	folder := err == nil && (l.Strict || st.Mode.IsDir())
+	var names []string
+	if folder {
+		names, st, err = f.Root.List(dir)
+	}
 	switch {
-	case l.missing:
-		names = nil
+	case Missing(err) || err == nil && !folder:
+		changed = l.There
+		*l = Listing{Strict: l.Strict}
 	case err != nil:
-		f.Patience.Unreadable(l.Dir, err)
-		return nil, false
-	case st.Settled(f.Now):
-		l.stamp = st
+		f.Patience.Unreadable(dir, err)
+		return false
+	default:
+		slices.Sort(names)
+		*l, changed = Listing{Strict: l.Strict, There: true, Names: names, Stamp: st, rest: st.Settled(f.Now)}, true
 	}
-	f.Patience.Clear(l.Dir)
-	return names, true
+	f.Patience.Clear(dir)
+	return changed
 }

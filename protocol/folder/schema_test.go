@@ -3,10 +3,8 @@ package folder
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/jsonfile"
@@ -69,24 +67,5 @@ func TestAnswerKey(t *testing.T) {
 	c.Subject.Kind = protocol.KindTask
 	if _, err := AnswerKey(c); !errors.Is(err, protocol.ErrUnsupported) {
 		t.Errorf("about a task: %v", err)
-	}
-}
-
-// A listing is read again only when the folder changed. A folder that cannot be read keeps its last listing.
-func TestKeptListing(t *testing.T) {
-	r := newRoom(t, "{}")
-	r.Now = r.Now.Add(time.Hour)
-	var l KeptListing
-	if !l.Read(r.Folder, ".") || !l.There || !slices.Contains(l.Names, doc) || l.Read(r.Folder, ".") {
-		t.Errorf("%+v", l)
-	}
-	if err := r.Root.Create("new.json", nil, 0o644); err != nil || !l.Read(r.Folder, ".") || !slices.Equal(l.Names, []string{doc, "new.json"}) {
-		t.Errorf("%+v, %v", l, err)
-	}
-	if gone := (&KeptListing{}); gone.Read(r.Folder, "gone") || gone.There || gone.Read(r.Folder, doc) || len(r.Patience.Troubles()) > 0 {
-		t.Errorf("%+v, %v", gone, r.Patience.Troubles())
-	}
-	if strict := (&KeptListing{Strict: true}); strict.Read(r.Folder, doc) || len(r.Patience.Troubles()) != 1 {
-		t.Errorf("a file in place of a folder: %+v, %v", strict, r.Patience.Troubles())
 	}
 }

@@ -54,7 +54,7 @@ func (p *Project) answer(c protocol.Change) error {
 	}
 	p.state.read()
 	p.log.read()
-	p.boxes.read(true, map[string]bool{})
+	p.boxes.read(nil)
 	id := uuidOf(jsonfile.SumOf([]byte(c.Subject.ID + "\x00" + c.Answer.Key)))
 	if !p.boxes.exists(id) {
 		if err := p.send(id, c); err != nil {
@@ -93,9 +93,7 @@ func (p *Project) send(id string, c protocol.Change) error {
 	if err := p.Needs(to.dir()); err != nil {
 		return err
 	}
-	name := "handoff-" + id + ".json"
-	p.boxes.changed[name] = true
-	return p.Root.Create(path.Join(to.dir(), name), doc, 0o644)
+	return p.Root.Create(path.Join(to.dir(), "handoff-"+id+".json"), doc, 0o644)
 }
 
 // responseTo composes the answer to an escalation.
@@ -125,7 +123,6 @@ func (p *Project) closeEscalation(c protocol.Change) error {
 	if !ok || err != nil || at == completed || string(blob.Sum) != c.Ref.Sum {
 		return nil
 	}
-	p.boxes.changed[name] = true
 	if at == flat {
 		_, err := p.setStatus(c.Ref.Path, blob, completed)
 		return err

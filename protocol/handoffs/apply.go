@@ -39,7 +39,6 @@ func (p *Project) requeue(c protocol.Change) error {
 	if c.Subject.Kind != protocol.KindTask || !ok {
 		return folder.Moved("%q is the place of no handoff", folder.Line(c.Ref.Path, 200))
 	}
-	p.boxes.changed[name] = true
 	if at == flat || at == pending {
 		return p.requeueInPlace(c, at)
 	}

@@ -2,6 +2,7 @@ package handoffs
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -93,60 +94,45 @@ func (h *handoff) accepted() time.Time {
 	return h.appeared
 }
 
+// closed is a message that is no longer listed. It costs only this entry until its file changes.
+type closed struct {
+	box         box
+	mtime, size int64
+	message     *summary // nil: skipped unread
+}
+
 // boxes reads the message folders.
 type boxes struct {
 	*source
 	listed  map[string]*handoff // by file
 	closed  map[string]*closed  // by file
-	changed map[string]bool     // names that Apply has changed since the last scan
 	listing [len(places)]folder.Listing
-	counts  *counts
 	tracker *tracker
 	signs   *signs
 }
 
 func newBoxes(s *source, t *tracker, signs *signs) *boxes {
-	b := &boxes{source: s, listed: map[string]*handoff{}, closed: map[string]*closed{}, changed: map[string]bool{},
-		counts: &counts{ids: map[string]int{}, answered: map[string]int{}}, tracker: t, signs: signs}
-	for i, at := range places {
-		b.listing[i].Dir = at.dir()
+	b := &boxes{source: s, listed: map[string]*handoff{}, closed: map[string]*closed{}, tracker: t, signs: signs}
+	for i := range b.listing {
+		b.listing[i].Strict = true
 	}
 	return b
 }
 
-// read reads what may have changed: everything open in a full scan, otherwise the hinted messages and those that had
-// not settled.
-func (b *boxes) read(full bool, names map[string]bool) {
-	for name := range b.changed {
-		names[name] = true
-	}
-	clear(b.changed)
-	if full {
-		for _, at := range places {
-			b.readPlace(at)
+// read lists the folders in which entries appeared or disappeared, and refreshes the listed messages. Of the closed
+// messages it examines only the hinted ones.
+func (b *boxes) read(hinted map[string]bool) {
+	for _, at := range places {
+		for name := range hinted {
+			b.reopen(at, at.dir()+"/"+name)
 		}
-	} else {
+		if l := &b.listing[at]; l.Read(b.Folder, at.dir()) {
+			b.adopt(at, l.Names)
+		}
 		for file, h := range b.listed {
-			if !h.AtRest() || b.Patience.Has(file) {
-				names[path.Base(file)] = true
+			if h.box == at {
+				b.refresh(file)
 			}
-		}
-	}
-	for name := range names {
-		for _, at := range places {
-			b.readHinted(at, at.dir()+"/"+name)
-		}
-	}
-}
-
-// readPlace lists one folder if entries appeared or disappeared, and refreshes its messages.
-func (b *boxes) readPlace(at box) {
-	if files, ok := b.listing[at].Read(b.Folder); ok {
-		b.adopt(at, files)
-	}
-	for file, h := range b.listed {
-		if h.box == at {
-			b.refresh(file)
 		}
 	}
 }
@@ -165,11 +151,7 @@ func (b *boxes) adopt(at box, names []string) {
 			fresh = append(fresh, file)
 		}
 	}
-	for file, c := range b.closed {
-		if c.box == at && !present[file] {
-			b.drop(file)
-		}
-	}
+	maps.DeleteFunc(b.closed, func(file string, c *closed) bool { return c.box == at && !present[file] })
 	if at == completed && b.began.IsZero() {
 		fresh = b.history(fresh)
 	}
@@ -257,28 +239,22 @@ func (b *boxes) refresh(file string) {
 	}
 }
 
-// readHinted handles a hint for a message. It rereads a closed message only if its file has changed.
-func (b *boxes) readHinted(at box, file string) {
-	if b.listed[file] != nil {
-		b.refresh(file)
+// reopen lists a closed message again if its file has changed.
+func (b *boxes) reopen(at box, file string) {
+	c := b.closed[file]
+	if c == nil {
 		return
 	}
 	st, err := b.Root.Stat(file)
-	c := b.closed[file]
-	if c != nil {
-		if err == nil && st.MtimeNs == c.mtime && st.Size == c.size {
-			return
-		}
-		b.drop(file)
-	}
-	if folder.Missing(err) {
-		b.Patience.Clear(file)
+	if err == nil && st.MtimeNs == c.mtime && st.Size == c.size {
 		return
 	}
-	h := b.newHandoff(at, file)
-	h.reopened = c != nil
-	b.listed[file] = h
-	b.refresh(file)
+	delete(b.closed, file)
+	if !folder.Missing(err) {
+		h := b.newHandoff(at, file)
+		h.reopened = true
+		b.listed[file] = h
+	}
 }
 
 // retire closes messages that ended before the observed period, and the oldest ended messages beyond keepEnded.
@@ -306,7 +282,6 @@ func (b *boxes) close(h *handoff) {
 	c := &closed{box: h.box, mtime: h.Stamp.MtimeNs, size: h.Stamp.Size}
 	if h.Good {
 		c.message = b.tracker.summary(h)
-		b.counts.add(c.message, +1)
 		b.signs.addSent(&h.Value)
 		b.tracker.forget(h)
 	}
@@ -315,23 +290,25 @@ func (b *boxes) close(h *handoff) {
 	delete(b.listed, h.file)
 }
 
-// drop forgets a closed message.
-func (b *boxes) drop(file string) {
-	if c := b.closed[file]; c.message != nil {
-		b.counts.add(c.message, -1)
+// summaries lists what the measures need of all messages.
+func (b *boxes) summaries() (list []*summary) {
+	for _, c := range b.closed {
+		if c.message != nil {
+			list = append(list, c.message)
+		}
 	}
-	delete(b.closed, file)
+	for _, h := range b.listed {
+		if h.counts() {
+			list = append(list, b.tracker.summary(h))
+		}
+	}
+	return list
 }
 
 // exists reports whether there is a handoff with that id, or with that id in its file name.
 func (b *boxes) exists(id string) bool {
-	if b.counts.ids[id] > 0 {
+	if slices.ContainsFunc(b.summaries(), func(m *summary) bool { return m.id == id }) {
 		return true
-	}
-	for _, h := range b.listed {
-		if h.counts() && h.Value.id == id {
-			return true
-		}
 	}
 	id = strings.TrimSuffix(id, ".json")
 	if !usable(id) {

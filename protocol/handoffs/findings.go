@@ -58,7 +58,7 @@ func (p *Project) findings(v *view) (list []protocol.Finding) {
 		add(protocol.KindTask, id, h.Value.findings)
 		add(protocol.KindTask, id, h.placeFindings(len(p.attempts.Of(id)) > 0))
 		add(protocol.KindTask, id, v.idleFindings(h, c))
-		add(protocol.KindTask, id, v.duplicates(h, p.boxes.counts.ids[id] > 0, c))
+		add(protocol.KindTask, id, v.duplicates(h, c))
 	}
 	if p.log.bad > 0 {
 		add(protocol.KindProject, logFile, []protocol.Finding{finding(codeLog, protocol.Low, "", "%d lines are not JSON objects", p.log.bad)})
@@ -146,7 +146,7 @@ func (v *view) idleFindings(h *handoff, c *conditions) []protocol.Finding {
 
 // duplicates finds several files with one id. Such files must persist for a moment, because a client that copies and then
 // deletes briefly leaves two.
-func (v *view) duplicates(h *handoff, closed bool, c *conditions) []protocol.Finding {
+func (v *view) duplicates(h *handoff, c *conditions) []protocol.Finding {
 	id := h.Value.id
 	var files []string
 	since := h.appeared
@@ -156,7 +156,7 @@ func (v *view) duplicates(h *handoff, closed bool, c *conditions) []protocol.Fin
 			since = d.appeared
 		}
 	}
-	if len(files) == 0 && closed {
+	if len(files) == 0 && v.closed[id] {
 		files = []string{h.file, "one that ended long ago"}
 	}
 	if len(files) == 0 || !c.persists(codeDuplicate+id, since, duplicateFor) {

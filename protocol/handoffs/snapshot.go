@@ -17,12 +17,11 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	if !there {
 		return s
 	}
-	names, wide := hinted(look.Hints)
 	p.state.read()
 	p.log.read()
 	p.releases.read()
 	p.attempts.Refresh(p.Root, &p.Patience, p.Now)
-	p.boxes.read(look.Full() || wide || p.began.IsZero(), names)
+	p.boxes.read(hinted(look.Hints))
 	p.describe(&s)
 	s.Locate(Base)
 	if p.began.IsZero() {
@@ -33,29 +32,21 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	return s
 }
 
-// hinted returns the names of the messages that the hints name. A hint that names a whole folder is wide.
-func hinted(hints []string) (names map[string]bool, wide bool) {
-	names = map[string]bool{}
+// hinted returns the names of the messages that the hints name.
+func hinted(hints []string) map[string]bool {
+	names := map[string]bool{}
 	for _, hint := range hints {
-		rel, ok := strings.CutPrefix(hint, Base+"/")
-		if !ok {
-			wide = wide || hint == Base
-			continue
-		}
+		rel, _ := strings.CutPrefix(hint, Base+"/")
 		if _, name, ok := placeOf(rel); ok {
 			names[name] = true
 		}
-		for _, at := range places {
-			wide = wide || rel == at.dir()
-		}
 	}
-	return names, wide
+	return names
 }
 
 // describe fills in the snapshot.
 func (p *Project) describe(s *protocol.Snapshot) {
 	v := p.view()
-	p.boxes.counts.setWorkflow(v.state.workflow, p.boxes.closed)
 	for _, h := range v.handoffs {
 		p.tracker.follow(h)
 		p.signs.addSent(&h.Value)
@@ -72,7 +63,7 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	s.Findings = append(p.findings(v), wrong...)
 	s.Faults = append(s.Faults, p.faults(v.state.ours)...)
 	s.Events = p.tracker.events()
-	s.Measures = p.boxes.measures(v.state)
+	s.Measures = measures(v.state, p.boxes.summaries())
 }
 
 // faults lists the files that cannot be used. It omits a state file that never belonged to this protocol, which is its
@@ -93,11 +84,18 @@ type view struct {
 	state    *state
 	handoffs []*handoff            // for each id the message that counts, the one with the most progress; sorted by id
 	copies   map[string][]*handoff // the messages of each id that has several
-	answered map[string]int        // answers per escalation, of the closed messages
+	closed   map[string]bool       // the ids of the closed messages
+	answered map[string]bool       // the ids that answers name
 }
 
 func (p *Project) view() *view {
-	v := &view{now: p.Now, state: p.state.current(), copies: map[string][]*handoff{}, answered: p.boxes.counts.answered}
+	v := &view{now: p.Now, state: p.state.current(), copies: map[string][]*handoff{}, closed: map[string]bool{}, answered: map[string]bool{}}
+	for _, c := range p.boxes.closed {
+		if m := c.message; m != nil {
+			v.closed[m.id] = true
+			v.answer(m.replies)
+		}
+	}
 	all := map[string][]*handoff{}
 	for _, h := range p.boxes.listed {
 		if id := h.Value.id; h.counts() && usable(id) {
@@ -113,8 +111,15 @@ func (p *Project) view() *view {
 			v.copies[id] = list
 		}
 		v.handoffs = append(v.handoffs, list[0])
+		v.answer(list[0].Value.replies)
 	}
 	return v
+}
+
+func (v *view) answer(ids []string) {
+	for _, id := range ids {
+		v.answered[id] = true
+	}
 }
 
 // find returns the message that counts for an id, or nil.
@@ -204,15 +209,9 @@ func (v *view) tasks(since time.Time, attempts func(id string) []protocol.Attemp
 
 // questions lists the escalations that are neither answered nor closed (protocol 001, Escalation).
 func (v *view) questions() (list []protocol.Question) {
-	answered := map[string]bool{}
-	for _, h := range v.handoffs {
-		for _, to := range h.Value.replies {
-			answered[to] = true
-		}
-	}
 	for _, h := range v.handoffs {
 		m := &h.Value
-		if m.kind != typeEscalation || h.where() == completed || answered[m.id] || v.answered[m.id] > 0 {
+		if m.kind != typeEscalation || h.where() == completed || v.answered[m.id] {
 			continue
 		}
 		q := protocol.Question{ID: m.id, Agent: m.from, Task: m.about, Text: m.call.text, Detail: m.call.detail, Options: slices.Clone(m.call.options),

@@ -19,12 +19,12 @@ type layout struct {
 	dir     string // "" or "tasks"
 	queue   jsonfile.Reading[queue]
 	board   jsonfile.Reading[board]
-	listing folder.KeptListing                    // of the messages folder
+	listing folder.Listing                    // of the messages folder
 	boxes   map[string]*jsonfile.Reading[mailbox] // by file name
 }
 
 func newLayout(dir string) layout {
-	return layout{dir: dir, listing: folder.KeptListing{Strict: true}, boxes: map[string]*jsonfile.Reading[mailbox]{}}
+	return layout{dir: dir, listing: folder.Listing{Strict: true}, boxes: map[string]*jsonfile.Reading[mailbox]{}}
 }
 
 func (l *layout) queueFile() string          { return path.Join(l.dir, "queue.json") }

@@ -26,7 +26,7 @@ type reader struct {
 	reported     jsonfile.Reading[[]violation]
 	failures     failures
 	head         headWatch
-	logs         folder.KeptListing
+	logs         folder.Listing
 	table        *processTable
 }
 
@@ -44,7 +44,7 @@ func (r *reader) forget() {
 		r.real = r.dir
 	}
 	r.board, r.workers = board{}, workers{Folder: r.Folder, all: map[string]*worker{}}
-	r.orchestrator, r.head, r.logs = orchestrator{}, headWatch{}, folder.KeptListing{}
+	r.orchestrator, r.head, r.logs = orchestrator{}, headWatch{}, folder.Listing{}
 	r.events, r.failures = newEventLog(), failures{}
 	r.reported = jsonfile.Reading[[]violation]{}
 	r.table = &processTable{sys: &r.sys, project: r.real}

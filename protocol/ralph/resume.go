@@ -69,7 +69,7 @@ func CheckResume(command []string) error {
 type resumer struct {
 	*reader
 	moment  time.Duration // how long run waits for the command to fail
-	listing folder.KeptListing
+	listing folder.Listing
 	answers map[string]*jsonfile.Reading[answers]
 }
 

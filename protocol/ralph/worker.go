@@ -36,7 +36,7 @@ type worker struct {
 	epoch      int64
 	plan       bool
 	made       time.Time // the folder's mtime: when an entry was last added or removed
-	listing    folder.KeptListing
+	listing    folder.Listing
 	names      map[string]bool // the relevant entries
 
 	young   bool // it changed recently
@@ -158,7 +158,7 @@ func (w *worker) readResume(f *folder.Folder) {
 }
 
 // listed lists a folder (relative to Base). A file in its place counts as no folder.
-func listed(f *folder.Folder, dir string) (l folder.KeptListing) {
+func listed(f *folder.Folder, dir string) (l folder.Listing) {
 	l.Read(f, dir)
 	return l
 }

@@ -15,7 +15,7 @@ import (
 // that may be at work.
 type workers struct {
 	*folder.Folder
-	listing folder.KeptListing
+	listing folder.Listing
 	all     map[string]*worker
 	live    []*worker // the active ones, by name
 	byTask  map[string]runs
