@@ -77,7 +77,7 @@ const tiny = 1e-9
 // broken gauge must not stop work.
 func Admit(work Work, load Load, mem Memory, now time.Time, cfg Config) ([]Verdict, Memory, time.Time) {
 	r := newRound(load, mem, now, cfg)
-	r.openLedger(work)
+	r.reserve(work)
 	verdicts := make([]Verdict, 0, len(work.Waiters))
 	for _, w := range ordered(work.Waiters, now, cfg.PromoteAfter) {
 		if v, given := r.judge(w); given {
@@ -93,7 +93,7 @@ type readings struct {
 	load Load
 	cfg  Config
 	now  time.Time
-	book *ledger
+	reserved *reservations
 	next Memory // as it becomes by this judgement
 }
 
@@ -111,11 +111,8 @@ type round struct {
 	went map[protocol.Subject]float64
 	// ended holds the claims that ended since the last judgement.
 	ended []Claimed
-	// unique: the claims are sorted, without duplicates.
-	unique bool
-	// waiting counts the waiting tasks, for the forecast; forecasts: the ends are sorted.
-	waiting   int
-	forecasts bool
+	// waiting counts the waiting tasks, for the forecast.
+	waiting int
 }
 
 type blocker struct {
@@ -227,7 +224,7 @@ func (r *round) behind(w Waiter) (blocker, bool) {
 // turn reports whether no task of w's queues was released on this sample yet, or whether claims predict the effect of
 // another start.
 func (r *round) turn(w Waiter, held Held) bool {
-	if r.book.cores > 0 && r.book.total > 0 && len(held.Shut) > 0 && claimable(held.Shut) {
+	if r.reserved.cores > 0 && r.reserved.total > 0 && len(held.Shut) > 0 && claimable(held.Shut) {
 		return true
 	}
 	for _, queue := range queues(w, held.Shut) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -55,30 +56,37 @@ type Config struct {
 // Validate reports every invalid value, one per line.
 func (c Config) Validate() error {
 	var errs []error
-	// The comparisons are written so that they also reject NaN, for which every comparison is false.
-	if !(c.Threshold > 0 && c.Threshold <= 1) {
-		errs = append(errs, fmt.Errorf("[capacity] threshold = %v: must be above 0 and at most 1", c.Threshold))
+	refuse := func(key string, value any, must string) {
+		errs = append(errs, fmt.Errorf("[capacity] %s = %v: must be %s", key, value, must))
 	}
 	for _, d := range c.Dimensions {
 		if d != DimAgent && !slices.Contains(machine[:], d) {
 			errs = append(errs, fmt.Errorf("[capacity] dimensions: there is no %q; there are cpu, memory, files, disk, agent", d))
 		}
 	}
-	if !(c.DiskLimit >= 0 && c.DiskLimit <= 1) {
-		errs = append(errs, fmt.Errorf("[capacity] disk_limit = %v: must be from 0 to 1", c.DiskLimit))
-	}
-	if !(c.Hysteresis >= 0 && c.Hysteresis < c.Threshold) {
-		errs = append(errs, fmt.Errorf("[capacity] hysteresis = %v: must be at least 0 and below threshold", c.Hysteresis))
-	}
-	if !(c.ClaimCores >= 0 && c.ClaimCores <= 1024) {
-		errs = append(errs, fmt.Errorf("[capacity] claim_cores = %v: must be from 0 to 1024", c.ClaimCores))
+	// The comparisons are written so that they also reject NaN, for which every comparison is false.
+	for _, v := range []struct {
+		key   string
+		value float64
+		fits  bool
+		must  string
+	}{
+		{"threshold", c.Threshold, c.Threshold > 0 && c.Threshold <= 1, "above 0 and at most 1"},
+		{"disk_limit", c.DiskLimit, c.DiskLimit >= 0 && c.DiskLimit <= 1, "from 0 to 1"},
+		{"hysteresis", c.Hysteresis, c.Hysteresis >= 0 && c.Hysteresis < c.Threshold, "at least 0 and below threshold"},
+		{"near", c.Near, c.Near >= 0 && c.Near <= 1, "from 0 to 1"},
+		{"claim_cores", c.ClaimCores, c.ClaimCores >= 0 && c.ClaimCores <= mostCores, "from 0 to 1024"},
+	} {
+		if !v.fits {
+			refuse(v.key, v.value, v.must)
+		}
 	}
 	if c.ClaimMemoryMB < 0 || c.ClaimMemoryMB > 1<<24 {
-		errs = append(errs, fmt.Errorf("[capacity] claim_memory_mb = %d: must be from 0 to %d", c.ClaimMemoryMB, 1<<24))
+		refuse("claim_memory_mb", c.ClaimMemoryMB, fmt.Sprintf("from 0 to %d", 1<<24))
 	}
 	for _, d := range c.durations() {
 		if d.value < d.least || d.value > d.most {
-			errs = append(errs, fmt.Errorf("[capacity] %s = %q: must be from %v to %v", d.key, d.value, d.least, d.most))
+			refuse(d.key, strconv.Quote(d.value.String()), fmt.Sprintf("from %v to %v", d.least, d.most))
 		}
 	}
 	return errors.Join(errs...)

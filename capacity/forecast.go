@@ -1,9 +1,6 @@
 package capacity
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // soonest is the shortest wait that a task is told.
 const soonest = 2 * time.Second
@@ -18,8 +15,8 @@ func (r *round) expectEnd(c Claim, cost Cost) {
 		began = r.now
 	}
 	// Work past its usual duration may end at any moment, or run for as long again.
-	r.book.ends = append(r.book.ends, max(began.Add(cost.Duration).Sub(r.now), soonest))
-	r.book.mean = max(r.book.mean, cost.Duration)
+	r.reserved.ends = append(r.reserved.ends, max(began.Add(cost.Duration).Sub(r.now), soonest))
+	r.reserved.mean = max(r.reserved.mean, cost.Duration)
 }
 
 // forecast returns the wait that a waiting task is told, from its place in the queue: each end of running work admits
@@ -31,15 +28,11 @@ func (r *round) forecast(w Waiter, held Held) time.Duration {
 	if due, any := r.due(held); any && due.After(r.now) {
 		return min(max(due.Sub(r.now), soonest), r.cfg.RetryAfter)
 	}
-	b := r.book
+	b := r.reserved
 	byOthers := r.counts(DimCPU) && b.cores > 0 && b.others/b.cores > r.limit(w) ||
 		r.counts(DimMemory) && b.total > 0 && b.mem.base/b.total > r.limit(w)
 	if len(b.ends) == 0 || !claimable(held.Shut) || byOthers {
 		return r.cfg.RetryAfter
-	}
-	if !r.forecasts {
-		slices.Sort(b.ends)
-		r.forecasts = true
 	}
 	n := len(b.ends)
 	wait := b.ends[place%n] + time.Duration(place/n)*b.mean

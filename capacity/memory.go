@@ -1,6 +1,7 @@
 package capacity
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -84,45 +85,29 @@ func (m Memory) Closed(cfg Config) []Closed {
 				key.Project = subject.Project
 			}
 			g, any := gates[key]
-			if !any || s.Since.Before(g.Since) {
-				g = Closed{Dimension: key.Dimension, Agent: key.Agent, Project: key.Project, Since: s.Since, Waiting: g.Waiting, Limit: g.Limit}
+			if !any {
+				g = key
 			}
-			g.Waiting++
-			g.Limit = max(g.Limit, held.Limit)
+			if !any || s.Since.Before(g.Since) {
+				g.Since = s.Since
+			}
+			g.Waiting, g.Limit = g.Waiting+1, max(g.Limit, held.Limit)
 			gates[key] = g
 		}
 	}
-	out := make([]Closed, 0, len(gates))
-	for _, g := range gates {
-		out = append(out, g)
-	}
-	slices.SortFunc(out, func(a, b Closed) int {
-		if c := a.Since.Compare(b.Since); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.Dimension, b.Dimension); c != 0 {
-			return c
-		}
-		if c := strings.Compare(a.Project, b.Project); c != 0 {
-			return c
-		}
-		return compareSubjects(a.Agent, b.Agent)
+	return slices.SortedFunc(maps.Values(gates), func(a, b Closed) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Dimension, b.Dimension), strings.Compare(a.Project, b.Project),
+			compareSubjects(a.Agent, b.Agent))
 	})
-	return out
 }
 
 // Follow returns the memory as it applies at now. After a gap without judgements every proof of calm starts again,
 // including those of tasks whose project was not scanned yet. Times in the future, which appear when the clock is set
 // back, become now.
 func (m Memory) Follow(now time.Time) Memory {
-	anew, cloned := interrupted(now.Sub(m.At)), false
+	anew := interrupted(now.Sub(m.At))
+	m.Held = maps.Clone(m.Held)
 	for subject, held := range m.Held {
-		if !anew && !held.ahead(now) {
-			continue
-		}
-		if !cloned {
-			m.Held, cloned = maps.Clone(m.Held), true
-		}
 		held.Since, held.Shut = toNow(held.Since, now, false), slices.Clone(held.Shut)
 		for i := range held.Shut {
 			s := &held.Shut[i]
@@ -131,13 +116,6 @@ func (m Memory) Follow(now time.Time) Memory {
 		m.Held[subject] = held
 	}
 	return m
-}
-
-// ahead reports whether any of its times lies in the future.
-func (h Held) ahead(now time.Time) bool {
-	return h.Since.After(now) || slices.ContainsFunc(h.Shut, func(s Shut) bool {
-		return s.Since.After(now) || s.Clear.After(now) || s.Blind.After(now)
-	})
 }
 
 // toNow replaces a known time by now if it lies in the future or is to start again.

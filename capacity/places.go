@@ -67,17 +67,8 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// gone lists the claims that have disappeared, in a fixed order. Usually there are none.
+// gone lists the claims that have disappeared, in a fixed order.
 func (r *round) gone(claims []Claim) []protocol.Subject {
-	goesOn := 0
-	for _, c := range claims {
-		if _, known := r.old.Claims[c.Subject]; known {
-			goesOn++
-		}
-	}
-	if goesOn == len(r.old.Claims) && r.unique {
-		return nil
-	}
 	left := maps.Clone(r.old.Claims)
 	for _, c := range claims {
 		delete(left, c.Subject)
@@ -95,16 +86,7 @@ func (r *round) free(f Freed) {
 // counting lists the claims that count. A lapsed claim counts again when its agent becomes free: the agent takes that
 // work next, and the work inherits the place.
 func (r *round) counting(work Work) []Claim {
-	if !slices.ContainsFunc(work.Claims, func(c Claim) bool { return c.lapsed(r.now, r.cfg) }) {
-		return work.Claims
-	}
-	list := make([]Claim, 0, len(work.Claims))
-	for _, c := range work.Claims {
-		if !c.lapsed(r.now, r.cfg) || r.takesOver(c) {
-			list = append(list, c)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(work.Claims), func(c Claim) bool { return c.lapsed(r.now, r.cfg) && !r.takesOver(c) })
 }
 
 // takesOver reports whether lapsed work has the place of its agent's previous work, and assigns that place to it.

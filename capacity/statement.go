@@ -18,12 +18,12 @@ type Entry struct {
 // next task sees them. Without claims these are the readings.
 func Statement(claims []Claim, load Load, mem Memory, now time.Time, cfg Config) (entries []Entry, cpu, memory protocol.Share) {
 	r := newRound(load, mem, now, cfg)
-	r.openLedger(Work{Claims: claims})
-	for _, c := range r.counting(Work{Claims: claims}) { // listed again after openLedger: claims that have a place keep it
+	r.reserve(Work{Claims: claims})
+	for _, c := range r.counting(Work{Claims: claims}) { // listed again after reserve: claims that have a place keep it
 		cost := r.cost(c.Kind)
 		entries = append(entries, Entry{Claim: c, Cores: cost.Cores, Memory: cost.Memory, Learnt: r.next.Learnt[c.Kind].Runs >= enoughRuns})
 	}
-	b := r.book
+	b := r.reserved
 	cpu, memory = r.load.CPU, r.load.Memory
 	if v, known := cpu.Value(); known && b.cores > 0 && b.live > 0 {
 		cpu = protocol.Used(max(v, (b.cpu.base+b.cpu.young)/b.cores))

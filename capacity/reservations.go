@@ -1,12 +1,13 @@
 package capacity
 
 import (
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
 )
 
-// ledger holds the reservations in addition to the readings. CPU is counted in cores and memory in bytes. It applies
+// reservations are what is promised to tasks in addition to the readings. CPU is counted in cores and memory in bytes. It applies
 // only if the size of the machine is known.
 //
 // Example, on four cores: other processes use one core, and a task that is a minute old uses another, so the reading is
@@ -16,7 +17,7 @@ import (
 // the reading). The next task therefore sees base 2 + young 0.8 + 0.2, the faded part of the one core that the reading
 // shows above the base: still 3. After ten seconds the whole cost has faded, and the base is the reading.
 // See docs/decisions.md, "Reservations count beside the readings".
-type ledger struct {
+type reservations struct {
 	cores, total float64
 	// base is the estimated load without the young claims; young is the load that those claims are expected to add.
 	cpu, mem struct{ reading, base, young float64 }
@@ -38,21 +39,20 @@ type sums struct {
 	goOn, own, settled, aged float64
 }
 
-// openLedger records the claims and the work that has ended since the last judgement.
-func (r *round) openLedger(work Work) {
+// reserve records the claims and the work that has ended since the last judgement.
+func (r *round) reserve(work Work) {
 	r.next.Learnt = r.old.Learnt
-	b := &ledger{cores: r.load.Cores, total: float64(r.load.MemoryTotal)}
-	r.book = b
+	b := &reservations{cores: r.load.Cores, total: float64(r.load.MemoryTotal)}
+	r.reserved = b
 	var cpu, mem sums
-	r.unique = unique(work.Claims)
 	r.settleEnded(work)
 	counting := r.counting(work)
-	kept, same := make([]Claimed, 0, len(counting)), len(counting) == len(r.old.Claims) && r.unique
+	if len(counting) > 0 {
+		r.next.Claims = make(map[protocol.Subject]Claimed, len(counting))
+	}
 	for _, c := range counting {
-		was, known := r.old.Claims[c.Subject]
 		cost := r.cost(c.Kind)
-		k := r.addCores(&cpu, c, was, cost.Cores)
-		kept, same = append(kept, k), same && known && k == was
+		r.next.Claims[c.Subject] = r.addCores(&cpu, c, r.old.Claims[c.Subject], cost.Cores)
 		if c.Overdue && c.Measured == nil {
 			continue
 		}
@@ -60,7 +60,7 @@ func (r *round) openLedger(work Work) {
 		addMemory(&mem, c, float64(cost.Memory))
 		r.expectEnd(c, cost)
 	}
-	r.remember(counting, kept, same)
+	slices.Sort(b.ends)
 	// A saturated processor hides the excess demand: continuing work may use freed capacity at once.
 	reading := r.load.CPU.Or(0) * b.cores
 	b.cpu.reading = max(reading-r.credit(), min(reading, cpu.goOn))
@@ -110,30 +110,6 @@ func addMemory(sum *sums, c Claim, cost float64) {
 	sum.young, sum.expected, sum.own = sum.young+max(cost, held), sum.expected+held, sum.own+held
 }
 
-// remember stores the claims for the next judgement. If they are unchanged it reuses the map.
-func (r *round) remember(claims []Claim, kept []Claimed, same bool) {
-	switch {
-	case len(claims) == 0:
-	case same:
-		r.next.Claims = r.old.Claims
-	default:
-		r.next.Claims = make(map[protocol.Subject]Claimed, len(claims))
-		for i, c := range claims {
-			r.next.Claims[c.Subject] = kept[i]
-		}
-	}
-}
-
-// unique reports whether the claims are sorted by subject, without duplicates.
-func unique(claims []Claim) bool {
-	for i := 1; i < len(claims); i++ {
-		if compareSubjects(claims[i-1].Subject, claims[i].Subject) >= 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // baseline estimates the load without the claims: the previous estimate, corrected by the reading. Load above the
 // maximum that the claims may use is not theirs.
 func (r *round) baseline(before, reading, expected float64) float64 {
@@ -159,9 +135,9 @@ func (r *readings) promise(w Waiter) {
 		return
 	}
 	cost := r.cost(w.Kind)
-	r.book.live++
-	r.book.cpu.young += cost.Cores
-	r.book.mem.young += float64(cost.Memory)
+	r.reserved.live++
+	r.reserved.cpu.young += cost.Cores
+	r.reserved.mem.young += float64(cost.Memory)
 }
 
 // projected returns the share to compare with a task's limit. For the processor it is the use and the reservations of
@@ -169,7 +145,7 @@ func (r *readings) promise(w Waiter) {
 // For memory it includes the whole expected need of the task. Without any claims or reservations the readings alone
 // count: claims never shut an idle machine. See docs/decisions.md, "Half of a task's processor demand must be idle, and all of its memory".
 func (r *readings) projected(w Waiter, dimension string, reading float64) float64 {
-	b := r.book
+	b := r.reserved
 	switch {
 	case b.live == 0 && dimension == DimCPU && b.cores > 0:
 		return b.cpu.reading / b.cores
