@@ -20,8 +20,7 @@ import (
 type submission struct {
 	order            task.Order
 	project          string
-	script           string
-	args, parameters []string
+	parameters       []string
 	payload, request string
 	after            []string
 	nextOf           string
@@ -92,24 +91,45 @@ func (s *submission) flags(c *cobra.Command) {
 	s.typeFlags(c)
 }
 
-// typeFlags adds the flags that apply to one task type only; task.Strangers lists them.
+// typeFlags adds the flags that apply to one task type only.
 func (s *submission) typeFlags(c *cobra.Command) {
-	o, f := &s.order, c.Flags()
-	f.StringVar(&s.script, "script", "", "execute: the `FILE` to run, instead of -- COMMAND")
-	f.StringArrayVar(&s.args, "arg", nil, "execute: an `ARGUMENT` for --script (may be repeated)")
-	f.StringVar(&o.Cwd, "cwd", "", "execute: the `DIR` to run it in (default: the project)")
-	f.BoolVar(&o.NoCapture, "no-capture", false, "execute: keep none of its output")
-	f.StringVar(&o.Query, "query", "", "research: the question, `TEXT`")
-	f.StringArrayVar(&o.SearchPaths, "search-path", nil, "research: a `PATH` to look through (may be repeated)")
-	f.StringVar(&o.Depth, "depth", "", "research: how thorough, a `WORD` such as quick or thorough")
-	f.StringVar(&o.Format, "format", "", "research: the answer's format, a `WORD` such as markdown")
-	f.StringVar(&o.Check, "check", "", "validate: `NAME` of the check: preflight, lint, test or security")
-	f.StringArrayVar(&o.Files, "file", nil, "validate: a `FILE` to check (may be repeated)")
-	f.BoolVar(&o.Strict, "strict", false, "validate: treat warnings as errors")
-	f.StringVar(&o.Service, "service", "", "deploy: the service's `NAME`")
-	f.StringVar(&o.Environment, "environment", "", "deploy: `NAME` such as staging or production")
-	f.StringVar(&o.GCPProject, "gcp-project", "", "deploy: the cloud project's `NAME`")
-	f.StringVar(&o.Region, "region", "", "deploy: the region's `NAME`")
+	for _, own := range task.OwnFlags {
+		usage := own.Type + ": " + own.Usage
+		switch v := own.Default.(type) {
+		case string:
+			c.Flags().String(own.Name, v, usage)
+		case []string:
+			c.Flags().StringArray(own.Name, v, usage)
+		case bool:
+			c.Flags().Bool(own.Name, v, usage)
+		}
+	}
+}
+
+// own reads the flags that apply to one task type only.
+func (s *submission) own(c *cobra.Command) error {
+	f := c.Flags()
+	s.order.Own = map[string]any{}
+	for _, own := range task.OwnFlags {
+		if !f.Changed(own.Name) {
+			continue
+		}
+		if own.Type != s.order.Type {
+			return fmt.Errorf("--%s belongs to %s, not to %s", own.Name, own.Type, s.order.Type)
+		}
+		if own.Key == "" {
+			continue // part of the command
+		}
+		switch own.Default.(type) {
+		case string:
+			s.order.Own[own.Key], _ = f.GetString(own.Name)
+		case []string:
+			s.order.Own[own.Key], _ = f.GetStringArray(own.Name)
+		case bool:
+			s.order.Own[own.Key], _ = f.GetBool(own.Name)
+		}
+	}
+	return nil
 }
 
 const submitting = "submit the task"
@@ -179,10 +199,8 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 	if s.order.Type = args[0]; !slices.Contains(task.Types(), s.order.Type) {
 		return fmt.Errorf("%q is not a type of task; use one of %s", terminal.OneWord(args[0]), strings.Join(task.Types(), ", "))
 	}
-	for _, flag := range task.Strangers(s.order.Type) {
-		if f.Changed(flag.Name) {
-			return fmt.Errorf("--%s belongs to %s, not to %s", flag.Name, flag.Type, s.order.Type)
-		}
+	if err := s.own(c); err != nil {
+		return err
 	}
 	if s.approved && s.nextOf == "" {
 		return errors.New("--approved goes with --next-of")
@@ -201,7 +219,7 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 			return fmt.Errorf("%s would be the command; an interval is given as --progress=%s", args[1], args[1])
 		}
 	}
-	return s.rest(args[1:])
+	return s.rest(c, args[1:])
 }
 
 func fitsRequest(c *cobra.Command, args []string) error {
@@ -221,21 +239,23 @@ func fitsRequest(c *cobra.Command, args []string) error {
 }
 
 // rest assigns the arguments after the type: the command of execute, the question of research.
-func (s *submission) rest(words []string) error {
+func (s *submission) rest(c *cobra.Command, words []string) error {
 	o := &s.order
+	script, _ := c.Flags().GetString("script")
+	args, _ := c.Flags().GetStringArray("arg")
 	switch {
-	case o.Type == task.Execute && len(words) > 0 && (s.script != "" || len(s.args) > 0):
+	case o.Type == task.Execute && len(words) > 0 && (script != "" || len(args) > 0):
 		return errors.New("the command is given twice; use --script with --arg, or put it after --")
-	case o.Type == task.Execute && s.script != "":
-		o.Command = append([]string{s.script}, s.args...)
-	case o.Type == task.Execute && len(s.args) > 0:
+	case o.Type == task.Execute && script != "":
+		o.Command = append([]string{script}, args...)
+	case o.Type == task.Execute && len(args) > 0:
 		return errors.New("--arg goes with --script")
 	case o.Type == task.Execute:
 		o.Command = words
-	case o.Type == task.Research && len(words) > 0 && o.Query != "":
+	case o.Type == task.Research && len(words) > 0 && o.Own["query"] != nil:
 		return errors.New("the question is given twice; use --query, or put it after the type")
 	case o.Type == task.Research && len(words) > 0:
-		o.Query = strings.Join(words, " ")
+		o.Own["query"] = strings.Join(words, " ")
 	case len(words) > 0:
 		return fmt.Errorf("%s takes no %q", o.Type, terminal.OneWord(words[0]))
 	}

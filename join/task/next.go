@@ -57,8 +57,8 @@ func (o *Order) Follow(d agentstatus.Detail, next agentstatus.NextAction) {
 	if o.Directive == "" {
 		o.Directive = next.Action
 	}
-	if o.Type == Research && o.Query == "" {
-		o.Query = next.Action
+	if o.Type == Research && o.Own["query"] == nil {
+		o.Own = map[string]any{"query": next.Action}
 	}
 }
 

@@ -49,43 +49,36 @@ type Order struct {
 	Payload                 []byte         // a payload object; other fields override it
 	DryRun                  bool
 
-	// Own are the fields of the order's type.
-	Own
+	Command []string       // of a task of the type execute: script and arguments
+	Own     map[string]any // further parameters of the order's type, see OwnFlags
 }
 
-// Own are the fields that belong to a single type. Of these, only the fields of the order's type are used.
-type Own struct {
-	Program
-	Question
-	Validation
-	Deployment
+// OwnFlag is a flag of a single type of task. It sets a parameter (protocol 000, Task Types & Payloads).
+type OwnFlag struct {
+	Type, Name string
+	Key        string // the parameter; "": it is part of Order.Command
+	Default    any    // of the flag's type: string, []string or bool
+	Path       bool   // its values are paths, which may be relative to the project
+	Usage      string
 }
 
-// Program is what a task of the type execute runs.
-type Program struct {
-	Command   []string // script and arguments
-	Cwd       string
-	NoCapture bool
-}
-
-// Question is what a task of the type research asks.
-type Question struct {
-	Query         string
-	SearchPaths   []string
-	Depth, Format string
-}
-
-// Validation is what a task of the type validate checks.
-type Validation struct {
-	Check  string
-	Files  []string
-	Strict bool
-}
-
-// Deployment is what a task of the type deploy deploys.
-type Deployment struct {
-	Service, Environment string
-	GCPProject, Region   string
+// OwnFlags lists the flags that belong to a single type of task.
+var OwnFlags = []OwnFlag{
+	{Execute, "script", "", "", true, "the `FILE` to run, instead of -- COMMAND"},
+	{Execute, "arg", "", []string(nil), false, "an `ARGUMENT` for --script (may be repeated)"},
+	{Execute, "cwd", "working_directory", "", true, "the `DIR` to run it in (default: the project)"},
+	{Execute, "no-capture", "no_capture", false, false, "keep none of its output"},
+	{Research, "query", "query", "", false, "the question, `TEXT`"},
+	{Research, "search-path", "search_paths", []string(nil), true, "a `PATH` to look through (may be repeated)"},
+	{Research, "depth", "depth", "", false, "how thorough, a `WORD` such as quick or thorough"},
+	{Research, "format", "output_format", "", false, "the answer's format, a `WORD` such as markdown"},
+	{Validate, "check", "validation_type", "", false, "`NAME` of the check: preflight, lint, test or security"},
+	{Validate, "file", "target_files", []string(nil), true, "a `FILE` to check (may be repeated)"},
+	{Validate, "strict", "strict_mode", false, false, "treat warnings as errors"},
+	{Deploy, "service", "service_name", "", false, "the service's `NAME`"},
+	{Deploy, "environment", "environment", "", false, "`NAME` such as staging or production"},
+	{Deploy, "gcp-project", "gcp_project", "", false, "the cloud project's `NAME`"},
+	{Deploy, "region", "region", "", false, "the region's `NAME`"},
 }
 
 // Request builds the request. Errors: *agentstatus.InvalidError with every problem of the request.
@@ -196,55 +189,44 @@ func jsonProblem(err error) string {
 	return err.Error()
 }
 
-// fields are the parameters set by the type's own flags (protocol 000, Task Types & Payloads).
+// fields are the parameters set by the command and the type's own flags.
 func (o Order) fields() map[string]any {
 	f := map[string]any{}
-	text := func(key, value string) {
-		if value != "" {
-			f[key] = value
+	if o.Type == Execute && len(o.Command) > 0 {
+		f["script_path"], f["args"] = o.program(o.Command[0]), list(o.Command[1:])
+		f["working_directory"], f["capture_output"] = o.path(""), true
+		f["timeout_seconds"] = o.Timeout.Seconds()
+	}
+	for _, own := range OwnFlags {
+		if own.Type != o.Type {
+			continue
+		}
+		switch v := o.Own[own.Key].(type) {
+		case string:
+			if v != "" && own.Path {
+				v = o.path(v)
+			}
+			if v != "" {
+				f[own.Key] = v
+			}
+		case []string:
+			if own.Path {
+				v = o.paths(v)
+			}
+			if len(v) > 0 {
+				f[own.Key] = v
+			}
+		case bool:
+			if v {
+				f[own.Key] = true
+			}
 		}
 	}
-	names := func(key string, values []string) {
-		if len(values) > 0 {
-			f[key] = o.paths(values)
-		}
-	}
-	switch o.Type {
-	case Execute:
-		o.command(f)
-	case Research:
-		text("query", o.Query)
-		names("search_paths", o.SearchPaths)
-		text("depth", o.Depth)
-		text("output_format", o.Format)
-	case Validate:
-		text("validation_type", o.Check)
-		names("target_files", o.Files)
-		if o.Strict {
-			f["strict_mode"] = true
-		}
-	case Deploy:
-		text("service_name", o.Service)
-		text("environment", o.Environment)
-		text("gcp_project", o.GCPProject)
-		text("region", o.Region)
+	if f["no_capture"] != nil {
+		delete(f, "no_capture")
+		f["capture_output"] = false
 	}
 	return f
-}
-
-func (o Order) command(f map[string]any) {
-	if len(o.Command) == 0 {
-		if o.Cwd != "" {
-			f["working_directory"] = o.path(o.Cwd)
-		}
-		if o.NoCapture {
-			f["capture_output"] = false
-		}
-		return
-	}
-	f["script_path"], f["args"] = o.program(o.Command[0]), list(o.Command[1:])
-	f["working_directory"], f["capture_output"] = o.path(o.Cwd), !o.NoCapture
-	f["timeout_seconds"] = o.Timeout.Seconds()
 }
 
 // program resolves the program to run: a file of the project, or, for a bare name without such a file, a program on the
@@ -289,29 +271,4 @@ func Parameter(pair string) (key string, value any, err error) {
 		return key, json.RawMessage(strings.TrimSpace(text)), nil
 	}
 	return key, text, nil
-}
-
-// ownFlags lists the flags that belong to a single type.
-var ownFlags = map[string][]string{
-	Execute:  {"script", "arg", "cwd", "no-capture"},
-	Research: {"query", "search-path", "depth", "format"},
-	Validate: {"check", "file", "strict"},
-	Deploy:   {"service", "environment", "gcp-project", "region"},
-}
-
-// Flag is a flag that belongs to one type.
-type Flag struct{ Name, Type string }
-
-// Strangers lists the flags that belong to types other than kind.
-func Strangers(kind string) []Flag {
-	var all []Flag
-	for _, other := range Types() {
-		if other == kind {
-			continue
-		}
-		for _, name := range ownFlags[other] {
-			all = append(all, Flag{name, other})
-		}
-	}
-	return all
 }

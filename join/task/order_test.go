@@ -20,11 +20,11 @@ func order(kind string) task.Order {
 	case task.Execute:
 		o.Command = []string{"scripts/START.sh", "preflight"}
 	case task.Research:
-		o.Query = "How?"
+		o.Own = map[string]any{"query": "How?"}
 	case task.Validate:
-		o.Check = "lint"
+		o.Own = map[string]any{"validation_type": "lint"}
 	case task.Deploy:
-		o.Service, o.Environment = "voice", "staging"
+		o.Own = map[string]any{"service_name": "voice", "environment": "staging"}
 	}
 	return o
 }
@@ -50,7 +50,7 @@ func TestEveryTypeMakesARequestThatThePayloadCheckAccepts(t *testing.T) {
 
 func TestPathsAreTheProjects(t *testing.T) {
 	o := order(task.Execute)
-	o.Modify, o.Read, o.Artifacts, o.Cwd = []string{"a.go"}, []string{"/abs/b"}, []string{"out/../c"}, "sub"
+	o.Modify, o.Read, o.Artifacts, o.Own = []string{"a.go"}, []string{"/abs/b"}, []string{"out/../c"}, map[string]any{"working_directory": "sub"}
 	r, err := o.Request(noon)
 	if err != nil {
 		t.Fatal(err)
@@ -92,10 +92,10 @@ func TestProblemsAreToldAllAtOnce(t *testing.T) {
 	}{
 		"fine":             {func(o *task.Order) { o.Throttle = &half }, task.Execute, nil},
 		"no script":        {func(o *task.Order) { o.Command = nil }, task.Execute, []string{"script_path is missing"}},
-		"no question":      {func(o *task.Order) { o.Query = "" }, task.Research, []string{"query is missing"}},
-		"blank question":   {func(o *task.Order) { o.Query = "  " }, task.Research, []string{"query is empty"}},
-		"unknown check":    {func(o *task.Order) { o.Check = "vibes" }, task.Validate, []string{`validation_type is "vibes"`}},
-		"no service":       {func(o *task.Order) { o.Service, o.Environment = "", "" }, task.Deploy, []string{"environment is missing", "service_name is missing"}},
+		"no question":      {func(o *task.Order) { o.Own = nil }, task.Research, []string{"query is missing"}},
+		"blank question":   {func(o *task.Order) { o.Own["query"] = "  " }, task.Research, []string{"query is empty"}},
+		"unknown check":    {func(o *task.Order) { o.Own["validation_type"] = "vibes" }, task.Validate, []string{`validation_type is "vibes"`}},
+		"no service":       {func(o *task.Order) { o.Own = nil }, task.Deploy, []string{"environment is missing", "service_name is missing"}},
 		"too long":         {func(o *task.Order) { o.Timeout = time.Hour + time.Second }, task.Execute, []string{"payload.parameters.timeout_seconds is 3601", "timeout_seconds is 3601"}},
 		"no time":          {func(o *task.Order) { o.Timeout = 0 }, task.Research, []string{"timeout_seconds is 0"}},
 		"throttle":         {func(o *task.Order) { o.Throttle = &two }, task.Research, []string{"throttle_capacity is 2"}},
@@ -170,7 +170,7 @@ func TestParametersKeepWhatWasWritten(t *testing.T) {
 // TestPayloadDocument: flags override the payload document, parameters override the type's own fields.
 func TestPayloadDocument(t *testing.T) {
 	o := order(task.Research)
-	o.Query = ""
+	o.Own = nil
 	o.Payload = []byte(`{"task_type":"look","parameters":{"query":"Why?","n":1e30},"files_to_read":["a"]}`)
 	o.Read = []string{"b"}
 	r, err := o.Request(noon)
@@ -180,7 +180,7 @@ func TestPayloadDocument(t *testing.T) {
 	if got := strings.Join(r.Payload.Read, " "); got != "/p/a /p/b" || r.Payload.TaskType != "look" {
 		t.Errorf("payload %+v", r.Payload)
 	}
-	o.Payload, o.Query = []byte(`{"query":"Why?","depth":"quick"}`), "How?"
+	o.Payload, o.Own = []byte(`{"query":"Why?","depth":"quick"}`), map[string]any{"query": "How?"}
 	if r, err = o.Request(noon); err != nil || r.Payload.Parameters["query"] != "How?" {
 		t.Errorf("the parameters alone: %v, %v", r.Payload.Parameters, err)
 	}
@@ -215,15 +215,39 @@ func TestRequestDocument(t *testing.T) {
 	}
 }
 
-func TestStrangersAreTheOtherTypesFlags(t *testing.T) {
-	for _, kind := range task.Types() {
-		for _, f := range task.Strangers(kind) {
-			if f.Type == kind {
-				t.Errorf("--%s is a stranger to its own type %s", f.Name, kind)
-			}
+// TestOwnFlagsSetParametersOfTheirType: each flag with a value sets a parameter that the schema of its type accepts.
+func TestOwnFlagsSetParametersOfTheirType(t *testing.T) {
+	for _, own := range task.OwnFlags {
+		if own.Key == "" {
+			continue
 		}
-	}
-	if len(task.Strangers(task.Execute)) < 8 {
-		t.Errorf("execute has the strangers %v", task.Strangers(task.Execute))
+		o := order(own.Type)
+		if o.Own == nil {
+			o.Own = map[string]any{}
+		}
+		switch own.Default.(type) {
+		case string:
+			o.Own[own.Key] = "lint"
+		case []string:
+			o.Own[own.Key] = []string{"a", "b"}
+		case bool:
+			o.Own[own.Key] = true
+		}
+		r, err := o.Request(noon)
+		key, want := own.Key, any("lint")
+		switch {
+		case own.Name == "no-capture":
+			key, want = "capture_output", false
+		case own.Name == "cwd":
+			want = "/p/lint"
+		case own.Name == "strict":
+			want = true
+		}
+		if got := r.Payload.Parameters[key]; err != nil || own.Name != "search-path" && own.Name != "file" && got != want {
+			t.Errorf("--%s: %v, %v", own.Name, got, err)
+		}
+		if list, ok := r.Payload.Parameters[key].([]string); ok && strings.Join(list, " ") != "/p/a /p/b" {
+			t.Errorf("--%s: %v", own.Name, list)
+		}
 	}
 }

@@ -66,13 +66,13 @@ func TestNextActions(t *testing.T) {
 	}
 	o := task.Order{Type: task.Research}
 	o.Follow(d, next)
-	if o.Directive != next.Action || o.Query != next.Action || o.Priority != "high" || len(o.Related) != 1 || o.Related[0] != id1 {
+	if o.Directive != next.Action || o.Own["query"] != next.Action || o.Priority != "high" || len(o.Related) != 1 || o.Related[0] != id1 {
 		t.Errorf("the order is %+v", o)
 	}
 	o = task.Order{Type: task.Research, Priority: "critical"}
-	o.Directive, o.Query = "mine", "my question"
+	o.Directive, o.Own = "mine", map[string]any{"query": "my question"}
 	o.Follow(d, next)
-	if o.Directive != "mine" || o.Query != "my question" || o.Priority != "critical" {
+	if o.Directive != "mine" || o.Own["query"] != "my question" || o.Priority != "critical" {
 		t.Errorf("what was said is lost: %+v", o)
 	}
 	if _, err := task.Next(d, 2, false); !errors.Is(err, task.ErrNeedsHuman) {
