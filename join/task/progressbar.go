@@ -16,22 +16,18 @@ const barCells = 24
 // Bar is one progress line of a task: a bar, percent, step, time elapsed and time left. It has at most width cells and
 // no control characters.
 func Bar(d agentstatus.Detail, since, now time.Time, width int) string {
-	head, rest := Standing(d), []string{"", "", Span(now.Sub(since))}
+	line := []string{Standing(d), Span(now.Sub(since))}
 	if p := d.Progress; p != nil && d.State == StateRunning {
-		head = fmt.Sprintf("%s %3.0f %%", gauge(p.Percent, min(barCells, width/4)), math.Floor(within(p.Percent)))
-		rest[0], rest[1] = steps(p), terminal.Clean(p.Step)
+		head := fmt.Sprintf("%s %3.0f %%", gauge(p.Percent, min(barCells, width/4)), math.Floor(within(p.Percent)))
+		line = []string{head, steps(p), terminal.Clean(p.Step), line[1]}
 		if left := p.Estimated.Sub(now); !p.Estimated.IsZero() && left > 0 {
-			rest = append(rest, "about "+Span(left)+" left")
+			line = append(line, "about "+Span(left)+" left")
 		}
 	}
-	line := head
-	for _, part := range rest {
-		if part != "" {
-			line += "  " + part
-		}
-	}
-	return terminal.Fit(line, width)
+	return terminal.Fit(joined("  ", line...), width)
 }
+
+func percent(p *agentstatus.TaskProgress) string { return fmt.Sprintf("%.0f %%", within(p.Percent)) }
 
 func steps(p *agentstatus.TaskProgress) string {
 	if p.Total <= 0 {

@@ -101,7 +101,7 @@ func troubleSeen(doc status.Document, project, name string) (text string, inErro
 		case g.State == protocol.AgentDead, g.State == protocol.AgentHung:
 			return fmt.Sprintf("%s is %s: %s", terminal.Clean(name), g.State, terminal.Clean(g.Why)), false
 		case g.Status == "error":
-			return join(terminal.Clean(name)+" says that it is in error", terminal.Clean(g.Error)), true
+			return joined(": ", terminal.Clean(name)+" says that it is in error", terminal.Clean(g.Error)), true
 		}
 		return "", false
 	}
@@ -119,7 +119,7 @@ func (p *Project) troubleInFiles(ctx context.Context, name string) (text string,
 	case !ok || g.Beat.Mark == "":
 		return terminal.Clean(name) + " has never shown a heartbeat here", false
 	case g.Status == "error":
-		return join(terminal.Clean(name)+" says that it is in error", terminal.Clean(g.Complaint)), true
+		return joined(": ", terminal.Clean(name)+" says that it is in error", terminal.Clean(g.Complaint)), true
 	case g.Idle:
 		return "", false
 	}

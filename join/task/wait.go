@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -283,13 +285,7 @@ func progressed(was, is agentstatus.Detail) string {
 	if o := was.Progress; o != nil && was.State == StateRunning && o.Percent == p.Percent && o.Step == p.Step && o.Done == p.Done && o.Total == p.Total {
 		return ""
 	}
-	text := fmt.Sprintf("%.0f %%", within(p.Percent))
-	for _, part := range []string{steps(p), terminal.Clean(p.Step)} {
-		if part != "" {
-			text += "  " + part
-		}
-	}
-	return text
+	return joined("  ", percent(p), steps(p), terminal.Clean(p.Step))
 }
 
 // Standing describes a task's state in a few words.
@@ -316,11 +312,11 @@ func held(d agentstatus.Detail) string {
 	why := terminal.Clean(d.HoldWhy)
 	switch {
 	case d.Hold != nil && d.Hold.Reason == protocol.HoldRetry:
-		return join("waits for its next attempt", why)
+		return joined(": ", "waits for its next attempt", why)
 	case d.Hold != nil && why == "":
 		why = terminal.Clean(d.Hold.Reason)
 	}
-	return join("held", why)
+	return joined(": ", "held", why)
 }
 
 func running(d agentstatus.Detail, who string) string {
@@ -341,10 +337,9 @@ func running(d agentstatus.Detail, who string) string {
 
 func ended(d agentstatus.Detail) string {
 	switch {
+	case d.Cancelled && !Succeeded(d) && d.CancelWhy != "":
+		return "cancelled (" + terminal.Clean(d.CancelWhy) + ")"
 	case d.Cancelled && !Succeeded(d):
-		if d.CancelWhy != "" {
-			return "cancelled (" + terminal.Clean(d.CancelWhy) + ")"
-		}
 		return "cancelled"
 	case d.Result == nil:
 		return "ended"
@@ -354,9 +349,7 @@ func ended(d agentstatus.Detail) string {
 	return terminal.Clean(d.Result.Status)
 }
 
-func join(head, tail string) string {
-	if tail == "" {
-		return head
-	}
-	return head + ": " + tail
+// joined joins the parts that are not empty.
+func joined(sep string, parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), sep)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status/terminal"
 )
@@ -26,7 +27,7 @@ func Summary(d agentstatus.Detail, human, project string) []string {
 	if r.Seconds > 0 {
 		first += " after " + Span(time.Duration(min(r.Seconds, 1e9)*float64(time.Second)))
 	}
-	lines := []string{join(first, terminal.Clean(r.Body.Summary))}
+	lines := []string{joined(": ", first, terminal.Clean(r.Body.Summary))}
 	for _, name := range r.Body.Artifacts {
 		lines = append(lines, "  created   "+terminal.Clean(name))
 	}
@@ -44,18 +45,14 @@ func Summary(d agentstatus.Detail, human, project string) []string {
 
 // Failure is one error of a result: severity, code, place and message.
 func Failure(e agentstatus.TaskError) string {
-	severity := terminal.Clean(e.Severity)
-	if severity == "" {
-		severity = "error"
-	}
-	text := fmt.Sprintf("%-8s  %s", severity, terminal.Clean(e.Code))
+	text := fmt.Sprintf("%-8s  %s", cmp.Or(terminal.Clean(e.Severity), "error"), terminal.Clean(e.Code))
 	if e.File != "" {
 		text += "  " + terminal.Clean(e.File)
 		if e.Line > 0 {
 			text += ":" + strconv.Itoa(e.Line)
 		}
 	}
-	return join(text, terminal.Clean(e.Message))
+	return joined(": ", text, terminal.Clean(e.Message))
 }
 
 // actions lists the recommended next actions, each with the command that submits it.
@@ -84,13 +81,7 @@ func Facts(d agentstatus.Detail, now time.Time) []Fact {
 	f.history(d, now)
 	f.claim(d.Claim, now)
 	if p := d.Progress; p != nil {
-		text := fmt.Sprintf("%.0f %%", within(p.Percent))
-		for _, part := range []string{steps(p), terminal.Clean(p.Step), ago(p.At, now)} {
-			if part != "" {
-				text += ", " + part
-			}
-		}
-		f.add("progress", text)
+		f.add("progress", joined(", ", percent(p), steps(p), terminal.Clean(p.Step), ago(p.At, now)))
 	}
 	if r := d.Result; r != nil {
 		f.result(r, now)
@@ -115,9 +106,7 @@ func (f *facts) request(r *agentstatus.Request) {
 	f.add("directive", terminal.Clean(r.Context.Directive))
 	f.add("from", terminal.Clean(r.Source)+" to "+terminal.Clean(r.Target))
 	f.add("priority", terminal.Clean(r.Priority))
-	if !r.Created.IsZero() {
-		f.add("created", stamp(r.Created))
-	}
+	f.add("created", stamp("", r.Created))
 	f.add("timeout", Span(Patience(r)-margin))
 	if r.Throttle != nil {
 		f.add("throttle", fmt.Sprintf("waits while its agent or the machine is over %.0f %%", 100**r.Throttle))
@@ -127,12 +116,7 @@ func (f *facts) request(r *agentstatus.Request) {
 	f.add("to modify", plainList(r.Payload.Modify))
 	f.add("to read", plainList(r.Payload.Read))
 	f.add("expected", plainList(r.Payload.Artifacts))
-	for _, key := range slices.Sorted(maps.Keys(r.Payload.Parameters)) {
-		raw, err := json.Marshal(r.Payload.Parameters[key])
-		if err == nil {
-			f.add("  "+terminal.Clean(key), short(terminal.Clean(string(raw))))
-		}
-	}
+	f.values(r.Payload.Parameters)
 }
 
 // What describes what a request asks for: its type and its main parameters.
@@ -152,7 +136,7 @@ func What(r *agentstatus.Request) string {
 			}
 		}
 	case Research:
-		what = join(what, terminal.Clean(text("query")))
+		what = joined(": ", what, terminal.Clean(text("query")))
 	case Validate:
 		what += " " + terminal.Clean(text("validation_type"))
 	case Deploy:
@@ -170,23 +154,22 @@ func (f *facts) history(d agentstatus.Detail, now time.Time) {
 		if k.Rule != "" {
 			text += " by rule " + terminal.Clean(k.Rule)
 		}
-		if !k.Due.IsZero() {
-			text += ", due " + stamp(k.Due)
-		}
+		twice := ""
 		if k.Twice {
-			text += ", may have run twice"
+			twice = "may have run twice"
 		}
-		f.add("attempt", text)
+		f.add("attempt", joined(", ", text, stamp("due ", k.Due), twice))
 	}
 	if d.State == StateHeld && d.Hold != nil {
-		text := join(terminal.Clean(d.Hold.Reason), terminal.Clean(d.HoldWhy))
-		if !d.Hold.Since.IsZero() {
-			text += ", since " + stamp(d.Hold.Since)
-		}
-		f.add("held", text)
+		why := joined(": ", terminal.Clean(d.Hold.Reason), terminal.Clean(d.HoldWhy))
+		f.add("held", joined(", ", why, stamp("since ", d.Hold.Since)))
 	}
 	if !d.Due.IsZero() && d.State != StateEnded {
-		f.add("due", stamp(d.Due)+soon(d.Due, now))
+		due := stamp("", d.Due)
+		if left := d.Due.Sub(now); left > 0 {
+			due += " (in " + Span(left) + ")"
+		}
+		f.add("due", due)
 	}
 	if d.Buried {
 		f.add("dead letter", "on record")
@@ -200,27 +183,24 @@ func (f *facts) claim(k *agentstatus.Claim, now time.Time) {
 	if k == nil {
 		return
 	}
-	text := terminal.Clean(k.Agent) + fmt.Sprintf(", attempt %d", k.Attempt)
-	if k.Worker.Proves() {
-		text += fmt.Sprintf(", worker pid %d", k.Worker.PID)
+	pid := func(what string, id protocol.Identity) string {
+		if !id.Proves() {
+			return ""
+		}
+		return fmt.Sprintf("%s pid %d", what, id.PID)
 	}
-	if k.Runner.Proves() {
-		text += fmt.Sprintf(", runs as pid %d", k.Runner.PID)
-	}
-	if !k.At.IsZero() {
-		text += ", " + ago(k.At, now)
-	}
-	f.add("claimed by", text)
+	f.add("claimed by", joined(", ", terminal.Clean(k.Agent), fmt.Sprintf("attempt %d", k.Attempt), pid("worker", k.Worker), pid("runs as", k.Runner), ago(k.At, now)))
 }
 
 func (f *facts) result(r *agentstatus.Result, now time.Time) {
-	text := terminal.Clean(r.Status) + " by " + terminal.Clean(r.Source)
-	if !r.Completed.IsZero() {
-		text += ", " + ago(r.Completed, now)
-	}
-	f.add("result", text)
-	for _, key := range slices.Sorted(maps.Keys(r.Body.Metrics)) {
-		if raw, err := json.Marshal(r.Body.Metrics[key]); err == nil {
+	f.add("result", joined(", ", terminal.Clean(r.Status)+" by "+terminal.Clean(r.Source), ago(r.Completed, now)))
+	f.values(r.Body.Metrics)
+}
+
+// values adds what another program has written, by name.
+func (f *facts) values(all map[string]any) {
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		if raw, err := json.Marshal(all[key]); err == nil {
 			f.add("  "+terminal.Clean(key), short(terminal.Clean(string(raw))))
 		}
 	}
@@ -234,7 +214,13 @@ func plainList(items []string) string {
 	return strings.Join(all, ", ")
 }
 
-func stamp(t time.Time) string { return t.Local().Format(time.DateTime) }
+// stamp is a time after a word; "" for none.
+func stamp(word string, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return word + t.Local().Format(time.DateTime)
+}
 
 func ago(t, now time.Time) string {
 	switch d := now.Sub(t); {
@@ -245,11 +231,4 @@ func ago(t, now time.Time) string {
 	default:
 		return Span(d) + " ago"
 	}
-}
-
-func soon(t, now time.Time) string {
-	if left := t.Sub(now); left > 0 {
-		return " (in " + Span(left) + ")"
-	}
-	return ""
 }
