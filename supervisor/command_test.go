@@ -2,6 +2,7 @@ package supervisor_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -287,9 +288,9 @@ func TestReload(t *testing.T) {
 		}
 		names := ""
 		for _, d := range s.State().Projects {
-			names += d.Describe() + "; "
+			names += fmt.Sprint(d.Name, " ", d.Speaks[0].Protocol, " acts ", d.Speaks[0].Act, "; ")
 		}
-		if names != "kept (agentstatus observe); new (agentstatus act); " {
+		if names != "kept agentstatus acts false; new agentstatus acts true; " {
 			t.Fatalf("desks: %s", names)
 		}
 	})

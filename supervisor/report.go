@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/capacity"
@@ -41,18 +40,6 @@ type Done struct {
 	Verb    string    `json:"verb"`
 	Subject string    `json:"subject"`
 	Why     string    `json:"why"`
-}
-
-// Describe names the protocols and modes of a project: "sot (agentstatus act)".
-func (d ProjectStatus) Describe() string {
-	var how []string
-	for _, sp := range d.Speaks {
-		how = append(how, sp.Protocol+" "+d.mode(sp))
-	}
-	if len(how) == 0 {
-		how = []string{"no protocol yet"}
-	}
-	return d.Name + " (" + strings.Join(how, ", ") + ")"
 }
 
 func (d ProjectStatus) mode(sp Spoken) string {

@@ -93,23 +93,22 @@ func (t *translator) snapshot(snap *protocol.Snapshot) {
 			t.matched++
 		}
 	case c.Verb == "answer":
-		list, err := t.answer(snap)
-		t.refused = cmp.Or(t.refused, err)
-		if list != nil || err != nil {
-			t.matched++
-		}
-		t.changes = append(t.changes, list...)
+		t.answer(snap)
 	default:
 		for _, subject := range subjectsOf(snap, c.Subject, c.Verb) {
 			t.matched++
-			change, err := t.one(c.Verb, c.Why, snap, subject)
-			if err != nil {
-				t.refused = err
-				continue
-			}
-			t.changes = append(t.changes, change)
+			t.add(t.one(c.Verb, c.Why, snap, subject))
 		}
 	}
+}
+
+// add takes a change, or why it is refused.
+func (t *translator) add(c protocol.Change, err error) {
+	if err != nil {
+		t.refused = cmp.Or(t.refused, err)
+		return
+	}
+	t.changes = append(t.changes, c)
 }
 
 // subjectsOf lists the agents and tasks of a snapshot that match a query. If both match, the kind counts that the verb
@@ -135,75 +134,80 @@ func subjectsOf(snap *protocol.Snapshot, q protocol.Query, verb string) []protoc
 	return tasks
 }
 
+func refuse(verb string, subject protocol.Subject, why string, args ...any) error {
+	return fmt.Errorf("%s %s: %w: %s", verb, subject, ErrRefused, fmt.Sprintf(why, args...))
+}
+
+// mayAct refuses where steward only observes.
+func mayAct(verb string, snap *protocol.Snapshot, subject protocol.Subject) error {
+	if snap.Act {
+		return nil
+	}
+	return refuse(verb, subject, "steward only observes %s in this project; [project.mode] %s = \"act\" lets it write", snap.Protocol, snap.Protocol)
+}
+
+// mayWrite also refuses where an adapter yields to another program.
+func mayWrite(verb string, snap *protocol.Snapshot, subject protocol.Subject) error {
+	if err := mayAct(verb, snap, subject); err != nil || snap.Yield == "" {
+		return err
+	}
+	return refuse(verb, subject, "%s", snap.Yield)
+}
+
 // one is the change that a verb means for one agent or task.
-func (t *translator) one(verb, why string, snap *protocol.Snapshot, subject protocol.Subject) (protocol.Change, error) {
-	change := protocol.Change{Subject: subject, Reason: protocol.ReasonOperator, Why: cmp.Or(why, "asked for by you")}
-	refuse := func(why string, args ...any) (protocol.Change, error) {
-		return change, fmt.Errorf("%s %s: %w: %s", verb, subject, ErrRefused, fmt.Sprintf(why, args...))
-	}
-	if !snap.Act {
-		return refuse("steward only observes %s in this project", snap.Protocol)
-	}
-	if snap.Yield != "" {
-		return refuse("%s", snap.Yield)
+func (t *translator) one(verb, why string, snap *protocol.Snapshot, subject protocol.Subject) (change protocol.Change, err error) {
+	change = protocol.Change{Subject: subject, Reason: protocol.ReasonOperator, Why: cmp.Or(why, "asked for by you")}
+	if err := mayWrite(verb, snap, subject); err != nil {
+		return change, err
 	}
 	if subject.Kind == protocol.KindAgent {
-		a, _ := snap.Agent(subject.ID)
-		change.Agent = a.Name
-		switch verb {
-		case "hold":
-			change.Verb = protocol.VerbPause
-		case "release":
-			change.Verb = protocol.VerbResume
-		default:
-			return refuse("%s is an agent; name a task", subject.ID)
+		change.Agent = subject.ID
+		change.Verb = map[string]protocol.Verb{"hold": protocol.VerbPause, "release": protocol.VerbResume}[verb]
+		if change.Verb == "" {
+			return change, refuse(verb, subject, "%s is an agent; name a task", subject.ID)
 		}
 		return change, nil
 	}
-	task := taskOf(snap, subject.ID)
+	i := slices.IndexFunc(snap.Tasks, func(task protocol.Task) bool { return task.ID == subject.ID })
+	task, state := &snap.Tasks[i], t.plan.Tasks.Of(subject).State
 	change.Ref, change.Agent = task.Ref, task.Agent
-	state := t.plan.Tasks.Of(subject).State
 	switch verb {
 	case "cancel":
 		if state == protocol.TaskDone || task.Cancelled {
-			return refuse("the task is over (%s)", state)
+			return change, refuse(verb, subject, "the task is over (%s)", state)
 		}
 		change.Verb = protocol.VerbCancel
 		return change, nil
 	case "release":
 		if task.Hold == nil {
-			return refuse("the task is not held (%s)", state)
+			return change, refuse(verb, subject, "the task is not held (%s)", state)
 		}
 		change.Verb, change.Hold = protocol.VerbRelease, task.Hold.Reason
 		return change, nil
 	case "retry":
-		return t.retry(change, task, state, refuse)
+		return t.retry(change, task, state)
 	}
-	return refuse("only agents can be held by hand; tasks are held by the capacity gate")
-}
-
-func taskOf(snap *protocol.Snapshot, id string) *protocol.Task {
-	if i := slices.IndexFunc(snap.Tasks, func(t protocol.Task) bool { return t.ID == id }); i >= 0 {
-		return &snap.Tasks[i]
-	}
-	return &protocol.Task{Request: protocol.Request{ID: id}}
+	return change, refuse(verb, subject, "only agents can be held by hand; tasks are held by the capacity gate")
 }
 
 // retry issues a task again at the operator's request, beyond what the rules allow.
-func (t *translator) retry(change protocol.Change, task *protocol.Task, state protocol.TaskState, refuse func(string, ...any) (protocol.Change, error)) (protocol.Change, error) {
+func (t *translator) retry(change protocol.Change, task *protocol.Task, state protocol.TaskState) (protocol.Change, error) {
+	no := func(why string, args ...any) (protocol.Change, error) {
+		return change, refuse("retry", change.Subject, why, args...)
+	}
+	agent := t.plan.Agents.Of(protocol.Subject{Project: change.Subject.Project, Protocol: change.Subject.Protocol, Kind: protocol.KindAgent, ID: task.Agent})
+	dead := agent.State == protocol.AgentDead
 	switch {
 	case task.Hold != nil && task.Hold.Reason == protocol.HoldBlocked:
-		return refuse("it is held, not failed (%s); 'steward release %s' releases it all the same", cmp.Or(task.Block, "blocked"), task.ID)
+		return no("it is held, not failed (%s); 'steward release %s' releases it all the same", cmp.Or(task.Block, "blocked"), task.ID)
 	case task.Hold != nil:
 		change.Verb = protocol.VerbRelease
 		return change, nil
+	case task.Foreign && (state == protocol.TaskDone || state == protocol.TaskPending):
+		return no("there is nothing to retry (%s)", state)
+	case task.Foreign && state == protocol.TaskRunning && task.Lost == "" && task.Outcome == nil && !dead:
+		return no("it is in hand (%s), and %s is %s", task.Named, cmp.Or(task.Agent, "its agent"), cmp.Or(agent.State, protocol.AgentUnknown))
 	case task.Foreign:
-		if state == protocol.TaskDone || state == protocol.TaskPending {
-			return refuse("there is nothing to retry (%s)", state)
-		}
-		if look := t.plan.Agents.Of(agentOf(change.Subject, task)); state == protocol.TaskRunning && task.Lost == "" && task.Outcome == nil && look.State != protocol.AgentDead {
-			return refuse("it is in hand (%s), and %s is %s", task.Named, cmp.Or(task.Agent, "its agent"), cmp.Or(look.State, protocol.AgentUnknown))
-		}
 		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, decide.RuleOperator, "OPERATOR"
 		change.Attempt = len(decide.Committed(task)) + 1
 		return change, nil
@@ -211,20 +215,14 @@ func (t *translator) retry(change protocol.Change, task *protocol.Task, state pr
 		c := decide.ManualRetry(task, t.now, t.lease)
 		c.Subject, c.Reason, c.Why = change.Subject, change.Reason, change.Why
 		return c, nil
+	case state == protocol.TaskRunning && !dead:
+		return no("it is in flight and its agent %s is %s", task.Agent, agent.State)
 	case state == protocol.TaskRunning:
-		look := t.plan.Agents.Of(agentOf(change.Subject, task))
-		if look.State != protocol.AgentDead {
-			return refuse("it is in flight and its agent %s is %s", task.Agent, look.State)
-		}
 		t.wanted = append(t.wanted, change.Subject)
-		change.Verb, change.Code, change.Twice = protocol.VerbConclude, rules.CodeAgentLost, !look.Proof
+		change.Verb, change.Code, change.Twice = protocol.VerbConclude, rules.CodeAgentLost, !agent.Proof
 		return change, nil
 	case task.Ref.Path == "":
-		return refuse("its request is gone")
+		return no("its request is gone")
 	}
-	return refuse("there is nothing to retry (%s)", state)
-}
-
-func agentOf(task protocol.Subject, t *protocol.Task) protocol.Subject {
-	return protocol.Subject{Project: task.Project, Protocol: task.Protocol, Kind: protocol.KindAgent, ID: t.Agent}
+	return no("there is nothing to retry (%s)", state)
 }
