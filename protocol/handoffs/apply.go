@@ -179,7 +179,7 @@ func dropLock(o jsonfile.Object, resource, sum string) ([]jsonfile.Set, error) {
 	switch {
 	case v.Kind() == "missing":
 		return nil, nil
-	case string(meaning(v)) != sum:
+	case string(v.Meaning()) != sum:
 		return nil, folder.Moved("the lock on %s was taken or renewed meanwhile", folder.Line(resource, 100))
 	}
 	return []jsonfile.Set{jsonfile.Remove("locks", resource)}, nil

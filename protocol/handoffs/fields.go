@@ -10,7 +10,6 @@ import (
 
 // The codes of this adapter's findings.
 const (
-	codeSchema    = "schema"    // a field is missing or of another type
 	codeRoute     = "route"     // a from→to pair that is not in the table of message types
 	codeStatus    = "status"    // the status in a file differs from its folder
 	codeRejected  = "rejected"  // rejected: the protocol has no folder for it
@@ -30,31 +29,6 @@ var settles = map[string]string{codeWorkflow: "Reviewed", codeRejected: "Taken c
 func finding(code string, severity protocol.Severity, field, format string, args ...any) protocol.Finding {
 	settle, call := settles[code]
 	return protocol.Finding{Code: code, Field: field, Severity: severity, Text: fmt.Sprintf(format, args...), Call: call, Settle: settle}
-}
-
-// fieldCheck collects a document's violations of its schema. They are reported; the document still counts.
-type fieldCheck struct{ findings []protocol.Finding }
-
-// maxFindings bounds the findings of one document; the first ones show what is wrong with it.
-const maxFindings = 40
-
-func (c *fieldCheck) add(severity protocol.Severity, field, format string, args ...any) {
-	if len(c.findings) < maxFindings {
-		f := finding(codeSchema, severity, field, format, args...)
-		f.Text = folder.Line(field, 80) + " " + f.Text
-		c.findings = append(c.findings, f)
-	}
-}
-
-// need records a required field that is missing or of the wrong kind.
-func (c *fieldCheck) need(v jsonfile.Value, field, kind string) {
-	switch have := v.Kind(); have {
-	case kind:
-	case "missing", "null":
-		c.add(protocol.Low, field, "is missing")
-	default:
-		c.add(protocol.Low, field, "must be %s, not %s", kind, have)
-	}
 }
 
 // text returns a field's text in one line, or "".

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -31,7 +32,7 @@ func oneLine(t *testing.T, limit int, texts ...string) {
 
 func sane(t *testing.T, findings []protocol.Finding) {
 	t.Helper()
-	if len(findings) > maxFindings {
+	if len(findings) > folder.MaxFindings {
 		t.Errorf("%d findings", len(findings))
 	}
 	for _, i := range findings {
@@ -150,7 +151,7 @@ func FuzzMeaning(f *testing.F) {
 		if indented, err = json.MarshalIndent(any, " ", "   "); err != nil {
 			return
 		}
-		if w, err := jsonfile.ParseValue(indented); err == nil && meaning(w) != meaning(v) {
+		if w, err := jsonfile.ParseValue(indented); err == nil && w.Meaning() != v.Meaning() {
 			t.Errorf("%s\nand\n%s differ", b, indented)
 		}
 	})

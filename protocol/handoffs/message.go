@@ -59,29 +59,39 @@ func (m *message) isWork() bool { return isWork(m.kind) }
 
 const maxText = 300
 
+// envelopeFields are the required fields (protocol 001, Message Format).
+type envelopeFields struct {
+	Version   string         `json:"schema_version" check:"required"`
+	ID        string         `json:"message_id" check:"required"`
+	Timestamp string         `json:"timestamp" check:"required"`
+	From      string         `json:"from" check:"required"`
+	To        string         `json:"to" check:"required"`
+	Type      string         `json:"type" check:"required"`
+	Priority  string         `json:"priority" check:"required"`
+	Status    string         `json:"status" check:"required"`
+	Payload   map[string]any `json:"payload" check:"required"`
+	Context   map[string]any `json:"context" check:"required"`
+}
+
+var idKeys = []string{"message_id", "id", "handoff_id"}
+
 // decodeMessage reads a message. A message without an id gets its file's name as its id.
 func decodeMessage(o jsonfile.Object, file string) message {
-	c := &fieldCheck{}
-	for _, key := range []string{"schema_version", "message_id", "timestamp", "from", "to", "type", "priority", "status"} {
-		if key == "message_id" && (o.Has("id") || o.Has("handoff_id")) && !o.Has(key) {
-			continue // both occur in practice
-		}
-		c.need(o.Get(key), key, "string")
+	check, fields := &folder.Decoder{}, envelopeFields{}
+	check.Decode(o, &fields)
+	if !o.Has("message_id") && slices.ContainsFunc(idKeys, o.Has) { // another key with the id occurs in practice
+		check.Findings = slices.DeleteFunc(check.Findings, func(f protocol.Finding) bool { return f.Field == "message_id" })
 	}
-	c.need(o.Get("payload"), "payload", "object")
-	c.need(o.Get("context"), "context", "object")
 	payload, _ := o.Object("payload")
 	context, _ := o.Object("context")
-	m := message{from: text(o, "from", 100), to: text(o, "to", 100), kind: text(o, "type", 60), status: strings.ToLower(text(o, "status", 40))}
-	m.id = idOf(o, file)
-	m.created = o.FirstStated("timestamp")
+	m := message{id: idOf(o, file), created: o.FirstStated("timestamp"), from: folder.Clean(fields.From, 100), to: folder.Clean(fields.To, 100),
+		kind: folder.Clean(fields.Type, 60), status: strings.ToLower(folder.Clean(fields.Status, 40))}
 	if _, ok := o.Time("timestamp"); ok == jsonfile.Wrong {
-		c.add(protocol.Low, "timestamp", "is not a time")
+		check.Add(protocol.Low, "timestamp", "is not a time")
 	}
-	word, _ := o.String("priority")
-	known := false
+	word, known := fields.Priority, false
 	if m.priority, known = protocol.ParsePriority(word); !known && word != "" {
-		c.add(protocol.Low, "priority", "is %q, none of critical, high, medium, low", folder.Line(word, 40))
+		check.Add(protocol.Low, "priority", "is %q, none of critical, high, medium, low", folder.Line(word, 40))
 	}
 	m.work = work{kind: text(context, "workflow", 100), id: text(context, "workflow_id", 100), spec: text(context, "spec", maxText)}
 	m.title = cmp.Or(first(payload, 120, "title", "summary", "task", "description", "spec"), folder.Line(m.kind+" "+m.from+"→"+m.to, 120))
@@ -101,12 +111,12 @@ func decodeMessage(o jsonfile.Object, file string) message {
 		m.replies = repliesOf(o, payload, context)
 	}
 	m.foreign = !slices.ContainsFunc([]string{"from", "to", "type", "message_id", "payload"}, o.Has)
-	m.findings = c.findings
+	m.findings = check.Findings
 	return m
 }
 
 func idOf(o jsonfile.Object, file string) string {
-	for _, key := range []string{"message_id", "id", "handoff_id"} {
+	for _, key := range idKeys {
 		if id, _ := o.String(key); id != "" {
 			return id
 		}

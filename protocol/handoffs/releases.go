@@ -50,7 +50,7 @@ type requeuedHandoff struct {
 // addLock records a lock before it is removed.
 func (r *releases) addLock(resource string, lock jsonfile.Value, c protocol.Change) error {
 	r.read()
-	sum := string(meaning(lock))
+	sum := string(lock.Meaning())
 	if r.last[resource] == sum {
 		return nil // recorded before a crash
 	}

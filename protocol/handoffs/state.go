@@ -2,7 +2,6 @@ package handoffs
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -54,22 +53,6 @@ func (e *lockEntry) lock() protocol.Lock {
 		Ref: protocol.Ref{Path: stateFile, Sum: e.sum}}
 }
 
-// meaning returns the sum of a value's content, regardless of formatting. A client that rewrites the whole file in its
-// own style does not change the other entries that it copies.
-func meaning(v jsonfile.Value) jsonfile.Sum {
-	d := json.NewDecoder(bytes.NewReader(v.Raw()))
-	d.UseNumber()
-	var any any
-	if err := d.Decode(&any); err != nil {
-		return jsonfile.SumOf(v.Raw())
-	}
-	plain, err := json.Marshal(any)
-	if err != nil {
-		return jsonfile.SumOf(v.Raw())
-	}
-	return jsonfile.SumOf(plain)
-}
-
 // maxEntries bounds the agents, and the locks, of one state file.
 const maxEntries = 500
 
@@ -86,13 +69,13 @@ func decodeState(o jsonfile.Object) state {
 	if !isOurs(o) {
 		return state{}
 	}
-	c := &fieldCheck{}
+	c := &folder.Decoder{}
 	s := state{ours: true, currentAgent: text(o, "current_agent", 100), lastHandoff: text(o, "last_handoff", 200)}
 	if v := o.Get("iteration"); v.Kind() != "missing" && v.Kind() != "null" {
 		n, ok := v.Int()
 		s.iteration, s.hasIteration = n, ok.OK()
 		if !ok.OK() {
-			c.add(protocol.Low, "iteration", "must be a whole number")
+			c.Add(protocol.Low, "iteration", "must be a whole number")
 		}
 	}
 	if w, ok := o.Object("current_workflow"); ok.OK() {
@@ -100,24 +83,24 @@ func decodeState(o jsonfile.Object) state {
 	}
 	for _, key := range []string{"agents", "locks"} {
 		if kind := o.Get(key).Kind(); kind != "object" {
-			c.add(protocol.Low, key, "must be an object, is %s", kind)
+			c.Add(protocol.Low, key, "must be an object, is %s", kind)
 		}
 	}
 	s.agents = decodeEntries(o, "agents", c, decodeAgent)
 	s.locks = decodeEntries(o, "locks", c, decodeLock)
 	slices.SortFunc(s.agents, func(a, b agentEntry) int { return strings.Compare(a.name, b.name) })
 	slices.SortFunc(s.locks, func(a, b lockEntry) int { return strings.Compare(a.resource, b.resource) })
-	s.findings = c.findings
+	s.findings = c.Findings
 	return s
 }
 
 // decodeEntries reads the entries of an object.
-func decodeEntries[T any](o jsonfile.Object, key string, c *fieldCheck,
-	decode func(v jsonfile.Value, name, field string, c *fieldCheck) (T, bool)) (list []T) {
+func decodeEntries[T any](o jsonfile.Object, key string, c *folder.Decoder,
+	decode func(v jsonfile.Value, name, field string, c *folder.Decoder) (T, bool)) (list []T) {
 	entries, _ := o.Object(key)
 	for i, name := range entries.Keys() {
 		if i >= maxEntries {
-			c.add(protocol.Medium, key, "has over %d entries; the others are passed over", maxEntries)
+			c.Add(protocol.Medium, key, "has over %d entries; the others are passed over", maxEntries)
 			break
 		}
 		if e, ok := decode(entries.Get(name), name, key+"."+folder.Line(name, 60), c); ok {
@@ -127,24 +110,26 @@ func decodeEntries[T any](o jsonfile.Object, key string, c *fieldCheck,
 	return list
 }
 
-func decodeAgent(v jsonfile.Value, name, field string, c *fieldCheck) (a agentEntry, ok bool) {
+func decodeAgent(v jsonfile.Value, name, field string, c *folder.Decoder) (a agentEntry, ok bool) {
 	if !usable(name) || !plain(name) {
-		c.add(protocol.Medium, field, "is not a name for an agent")
+		c.Add(protocol.Medium, field, "is not a name for an agent")
 		return a, false
 	}
-	a = agentEntry{name: name, sum: meaning(v)}
+	a = agentEntry{name: name, sum: v.Meaning()}
 	o, p := v.Object()
 	if !p.OK() {
-		c.add(protocol.Low, field, "must be an object, is %s", v.Kind())
+		c.Add(protocol.Low, field, "must be an object, is %s", v.Kind())
 		word, p := v.Text() // "builder": "active"
 		a.status = strings.ToLower(folder.Line(word, 40))
 		return a, p.OK()
 	}
 	a.status, a.complaint = strings.ToLower(text(o, "status", 40)), first(o, maxText, "error", "last_error")
 	if a.last, p = o.Stated("last_active"); p == jsonfile.Wrong {
-		c.add(protocol.Low, field+".last_active", "is not a time")
+		c.Add(protocol.Low, field+".last_active", "is not a time")
 	}
-	c.need(o.Get("status"), field+".status", "string")
+	c.Decode(o, &struct {
+		Status string `json:"status" check:"required"`
+	}{})
 	return a, true
 }
 
@@ -152,23 +137,23 @@ var holderKeys = []string{"agent", "owner", "holder"}
 
 // decodeLock reads a lock. It skips the values that a client following the document treats as no lock (null, false, 0,
 // "").
-func decodeLock(v jsonfile.Value, resource, field string, c *fieldCheck) (l lockEntry, ok bool) {
+func decodeLock(v jsonfile.Value, resource, field string, c *folder.Decoder) (l lockEntry, ok bool) {
 	o, p := v.Object()
 	switch {
 	case slices.Contains([]string{"null", "false", "0", `""`}, string(v.Raw())):
 		return l, false
 	case !plain(resource):
-		c.add(protocol.Medium, field, "is not a name for a resource")
+		c.Add(protocol.Medium, field, "is not a name for a resource")
 		return l, false
 	case !p.OK():
-		c.add(protocol.Medium, field, "must be an object, is %s", v.Kind())
+		c.Add(protocol.Medium, field, "must be an object, is %s", v.Kind())
 		return l, false
 	}
 	acquired, expires := o.FirstStated("acquired", "acquired_at"), o.FirstStated("expires", "expires_at")
 	l = lockEntry{resource: resource, agent: first(o, 100, holderKeys...), acquired: acquired.At, expires: expires.At,
-		zoneless: acquired.Zoneless || expires.Zoneless, fence: fenceOf(o), sum: string(meaning(v))}
+		zoneless: acquired.Zoneless || expires.Zoneless, fence: fenceOf(o), sum: string(v.Meaning())}
 	if l.agent == "" {
-		c.add(protocol.Medium, field, "names no agent: its holder cannot be checked")
+		c.Add(protocol.Medium, field, "names no agent: its holder cannot be checked")
 		return l, false
 	}
 	l.sign = signOf(o, l.sum)

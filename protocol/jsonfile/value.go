@@ -47,6 +47,10 @@ func (v Value) Raw() []byte {
 	return v.doc[v.n.start:v.n.end]
 }
 
+// Meaning is the sum of a value's content, regardless of its formatting: a client that rewrites a whole file in its own
+// style does not change the meaning of what it copies.
+func (v Value) Meaning() Sum { return SumOf(canonical(v.Raw())) }
+
 // Kind is missing, null, boolean, number, string, object or array.
 func (v Value) Kind() string {
 	if v.n == nil {

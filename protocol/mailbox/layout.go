@@ -19,7 +19,7 @@ type layout struct {
 	dir     string // "" or "tasks"
 	queue   jsonfile.Reading[queue]
 	board   jsonfile.Reading[board]
-	listing folder.Listing                    // of the messages folder
+	listing folder.Listing                        // of the messages folder
 	boxes   map[string]*jsonfile.Reading[mailbox] // by file name
 }
 
