@@ -90,11 +90,11 @@ func Admit(work Work, load Load, mem Memory, now time.Time, cfg Config) ([]Verdi
 
 // readings say how full the machine is for a task: the load, and what is reserved for others.
 type readings struct {
-	load Load
-	cfg  Config
-	now  time.Time
+	load     Load
+	cfg      Config
+	now      time.Time
 	reserved *reservations
-	next Memory // as it becomes by this judgement
+	next     Memory // as it becomes by this judgement
 }
 
 // round is one pass over the queue.

@@ -73,8 +73,8 @@ func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memo
 		// A keeper that was not examined yet counts as alive until proved otherwise.
 		kept: f.Keeper == ProcessAlive || f.Keeper == ProcessStopped || f.Keeper == ProcessUnknown && f.Agent.Keeper.Proves()}
 	state, ground := e.at(0)
-	waited := m.State == protocol.AgentPaused && state != protocol.AgentPaused || m.Ground == groundIdle && ground != groundIdle && !beat
-	if waited && ground != groundGone && ground != groundPresent {
+	waited := m.State == protocol.AgentPaused && state != protocol.AgentPaused || m.Ground == protocol.PhraseIdle && ground != protocol.PhraseIdle && !beat
+	if waited && ground != protocol.PhraseGone && ground != protocol.PhraseQuote {
 		m.unpause(limits.Dead)
 		state, ground = e.at(0)
 	}
@@ -87,7 +87,8 @@ func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memo
 	}
 	changed := state != m.State
 	if changed || ground != m.Ground || counts(state, ground) || m.Cause.Reason == "" {
-		m.Cause = e.cause(state, ground, gap, beat)
+		m.Cause = protocol.Cause{Reason: reason(state, ground)}
+		m.Cause.Phrase, m.Cause.Facts = e.says(state, ground, gap, beat)
 	}
 	if changed {
 		m.Since = m.Looked
@@ -96,7 +97,7 @@ func Judge(f Facts, m Memory, c Clock, limits Limits, cfg Config) (Verdict, Memo
 	m.State, m.Ground = state, ground
 	v := Verdict{
 		State: state, Cause: m.Cause, Since: m.Since, Silent: m.Silent, Changed: changed,
-		Proof: ground == groundGone, Absence: absence(ground, &f.Agent), Heard: m.Last, Clock: m.clock(&f.Agent),
+		Proof: ground == protocol.PhraseGone, Absence: absence(ground, &f.Agent), Heard: m.Last, Clock: m.clock(&f.Agent),
 	}
 	if wait := e.lasts(state); wait > 0 {
 		v.Deadline = m.Looked.Add(wait)
@@ -122,53 +123,53 @@ type evidence struct {
 	seen        bool          // the activity of its processes is known
 }
 
-// at returns the State and its ground if nothing happens for another d of awake time. The order of the cases is the
+// at returns the State and its ground, as the phrase that says it, if nothing happens for another d of awake time. The order of the cases is the
 // precedence: a paused agent is never declared dead, whatever the other evidence; then proof; then signs of life.
 // See docs/decisions.md, "A pause outranks proof of death".
-func (e *evidence) at(d time.Duration) (protocol.AgentState, string) {
+func (e *evidence) at(d time.Duration) (protocol.AgentState, protocol.Phrase) {
 	m, silent := e.m, e.m.Silent+d
 	unheard := m.Mark == "" || m.Stale // no beat since the registration
 	switch {
 	case e.a.Held != "":
-		return protocol.AgentPaused, groundHeld
+		return protocol.AgentPaused, protocol.PhraseHeldByUser
 	case m.Process == ProcessStopped:
-		return protocol.AgentPaused, groundStopped
+		return protocol.AgentPaused, protocol.PhraseStopped
 	case !unheard && strings.EqualFold(e.a.Status, "paused"):
-		return protocol.AgentPaused, groundSaid
+		return protocol.AgentPaused, protocol.PhraseSaysPaused
 	case e.a.Presence == protocol.PresenceHere: // the session leader may be gone while other processes of the session run
-		return protocol.AgentAlive, groundPresent
+		return protocol.AgentAlive, protocol.PhraseQuote
 	case e.a.Presence == protocol.PresenceGone && !e.a.Idle:
-		return protocol.AgentDead, groundGone
+		return protocol.AgentDead, protocol.PhraseGone
 	case e.a.Left != "":
-		return protocol.AgentUnknown, groundIdle
+		return protocol.AgentUnknown, protocol.PhraseIdle
 	case e.signedOff(silent, unheard):
-		return protocol.AgentUnknown, groundLeft
+		return protocol.AgentUnknown, protocol.PhraseLeft
 	case e.beforeUs():
-		return protocol.AgentUnknown, groundBefore
+		return protocol.AgentUnknown, protocol.PhraseNeverSeen
 	case m.Process == ProcessGone && e.kept && e.a.Ending == "":
-		return protocol.AgentStarting, groundKept
+		return protocol.AgentStarting, protocol.PhraseKept
 	case m.Process == ProcessGone && !(e.a.Presence == protocol.PresenceGone && e.a.Idle):
-		return protocol.AgentDead, groundGone
+		return protocol.AgentDead, protocol.PhraseGone
 	case e.a.Idle && (unheard || m.Old || m.Last.IsZero() || silent > e.limits.Late):
-		return protocol.AgentUnknown, groundIdle
+		return protocol.AgentUnknown, protocol.PhraseIdle
 	case e.hung(d):
-		return protocol.AgentHung, groundStill
+		return protocol.AgentHung, protocol.PhraseHung
 	case m.Mark == "" && !e.announced():
-		return e.unbeaten(d, groundNever)
+		return e.unbeaten(d, protocol.PhraseOnlyRecorded)
 	case unheard && !m.Old && silent < e.grace:
-		return protocol.AgentStarting, groundAwaited
+		return protocol.AgentStarting, protocol.PhraseFirstAwaited
 	case e.active(d) && (unheard || m.Old || silent > e.limits.Late):
-		return protocol.AgentAlive, groundActive
+		return protocol.AgentAlive, protocol.PhraseActive
 	case unheard && !(m.Seen && e.task > 0):
-		return e.unbeaten(d, groundAbsent)
+		return e.unbeaten(d, protocol.PhraseAbsent)
 	case silent > e.limits.Dead:
 		return e.overdue(d)
-	case m.Old && e.sign(d) == groundSilent:
-		return protocol.AgentUnknown, groundOld
+	case m.Old && e.sign(d) == protocol.PhraseSilent:
+		return protocol.AgentUnknown, protocol.PhraseWatched
 	case m.Old || unheard || silent > e.limits.Late:
 		return protocol.AgentLate, e.sign(d)
 	}
-	return protocol.AgentAlive, groundBeats
+	return protocol.AgentAlive, protocol.PhraseRecent
 }
 
 // leaving are the status words in an agent's own file that mean that it has left.
@@ -205,40 +206,40 @@ func (e *evidence) announced() bool {
 
 // unbeaten judges an agent that has not beaten since it announced itself, or that keeps no heartbeat and never announced
 // itself. It can become overdue only after its first beat.
-func (e *evidence) unbeaten(d time.Duration, otherwise string) (protocol.AgentState, string) {
+func (e *evidence) unbeaten(d time.Duration, otherwise protocol.Phrase) (protocol.AgentState, protocol.Phrase) {
 	switch e.sign(d) {
-	case groundProcess:
-		return protocol.AgentAlive, groundProcess
-	case groundFiles:
-		return protocol.AgentLate, groundFiles
+	case protocol.PhraseLives:
+		return protocol.AgentAlive, protocol.PhraseLives
+	case protocol.PhraseFilesMoved:
+		return protocol.AgentLate, protocol.PhraseFilesMoved
 	}
 	return protocol.AgentUnknown, otherwise
 }
 
 // overdue judges silence beyond the limit.
-func (e *evidence) overdue(d time.Duration) (protocol.AgentState, string) {
+func (e *evidence) overdue(d time.Duration) (protocol.AgentState, protocol.Phrase) {
 	switch sign := e.sign(d); {
-	case sign != groundSilent:
+	case sign != protocol.PhraseSilent:
 		return protocol.AgentLate, sign
 	case e.m.State == protocol.AgentDead || !e.now.Add(d).Before(e.resumeUntil) && !e.now.Add(d).Before(e.waitUntil):
-		return protocol.AgentDead, groundSilent
+		return protocol.AgentDead, protocol.PhraseDead
 	case e.m.Old:
-		return protocol.AgentUnknown, groundOld
+		return protocol.AgentUnknown, protocol.PhraseWatched
 	case e.now.Add(d).Before(e.waitUntil):
-		return protocol.AgentLate, groundDoubted
+		return protocol.AgentLate, protocol.PhraseDoubted
 	}
-	return protocol.AgentLate, groundResumed
+	return protocol.AgentLate, protocol.PhraseResumed
 }
 
-// sign returns the strongest sign of life besides the beat, or groundSilent.
-func (e *evidence) sign(d time.Duration) string {
+// sign returns the strongest sign of life besides the beat, or protocol.PhraseSilent.
+func (e *evidence) sign(d time.Duration) protocol.Phrase {
 	switch {
 	case e.m.Process == ProcessAlive:
-		return groundProcess
+		return protocol.PhraseLives
 	case e.m.Signed && e.m.SignSilent+d <= e.limits.Dead:
-		return groundFiles
+		return protocol.PhraseFilesMoved
 	}
-	return groundSilent
+	return protocol.PhraseSilent
 }
 
 // active reports whether the agent's process lives and its files change. Both together count as a beat; either alone

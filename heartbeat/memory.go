@@ -73,12 +73,12 @@ type Owner struct {
 	Spent int               `json:"spent,omitempty"`
 }
 
-// Judged is the last verdict; Ground is the kind of evidence behind it.
+// Judged is the last verdict; Ground is the evidence behind it, which the Cause may put more precisely.
 type Judged struct {
 	State  protocol.AgentState `json:"state,omitempty"`
 	Since  time.Time           `json:"since,omitzero"`
 	Cause  protocol.Cause      `json:"cause,omitzero"`
-	Ground string              `json:"ground,omitempty"`
+	Ground protocol.Phrase     `json:"ground,omitempty"`
 }
 
 // Named are the tasks that the agent names.

@@ -7,48 +7,23 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// The kinds of evidence behind a State. Memory keeps them, so they are part of its format.
-const (
-	groundHeld    = "held"    // the operator holds it
-	groundStopped = "stopped" // its process is stopped
-	groundSaid    = "said"    // its heartbeat says so
-	groundGone    = "gone"    // proof of death
-	groundPresent = "present" // the adapter proves that its processes live
-	groundIdle    = "idle"    // nothing is expected of it
-	groundKept    = "kept"    // its process is gone and its keeper lives, which restarts it or records how it ended
-	groundAwaited = "awaited" // registered, first beat pending
-	groundBeats   = "beats"   // its heartbeat is fresh
-	groundActive  = "active"  // its process lives and its files move
-	groundProcess = "process" // its process lives
-	groundFiles   = "files"   // its files moved within the limit
-	groundResumed = "resumed" // the machine has just woken
-	groundDoubted = "doubted" // too many agents fell silent at once
-	groundStill   = "still"   // its process lives, and nothing moves
-	groundSilent  = "silent"  // no sign of life
-	groundOld     = "old"     // beyond the limit when first seen
-	groundNever   = "never"   // never seen
-	groundLeft    = "left"    // its own file says that it left
-	groundBefore  = "before"  // it ended before steward's time
-	groundAbsent  = "absent"  // registered, but never came up
-)
-
 // counts reports whether the Cause becomes outdated while State and ground stay the same, because it has durations or
 // quotes.
-func counts(state protocol.AgentState, ground string) bool {
+func counts(state protocol.AgentState, ground protocol.Phrase) bool {
 	switch state {
 	case protocol.AgentLate, protocol.AgentStarting, protocol.AgentHung:
 		return true
 	case protocol.AgentUnknown:
-		return ground == groundOld || ground == groundNever
+		return ground == protocol.PhraseWatched || ground == protocol.PhraseOnlyRecorded
 	}
-	return ground == groundHeld || ground == groundPresent
+	return ground == protocol.PhraseHeldByUser || ground == protocol.PhraseQuote
 }
 
-func reason(state protocol.AgentState, ground string) protocol.Reason {
+func reason(state protocol.AgentState, ground protocol.Phrase) protocol.Reason {
 	switch {
-	case ground == groundHeld:
+	case ground == protocol.PhraseHeldByUser:
 		return protocol.ReasonOperator
-	case ground == groundGone:
+	case ground == protocol.PhraseGone:
 		return protocol.ReasonGone
 	case state == protocol.AgentAlive:
 		return protocol.ReasonBeats
@@ -60,85 +35,60 @@ func reason(state protocol.AgentState, ground string) protocol.Reason {
 	return protocol.ReasonSilent
 }
 
-// cause returns the evidence for a State. It is built when the State changes, and later only if its sentence has durations.
-func (e *evidence) cause(state protocol.AgentState, ground string, gap time.Duration, beat bool) protocol.Cause {
-	m, a := e.m, e.a
-	c := protocol.Cause{Reason: reason(state, ground), Facts: protocol.Facts{PID: m.Proven.PID}}
-	f := &c.Facts
-	// but adds to the sentence about the silence.
-	but := func(p protocol.Phrase) protocol.Cause {
-		c.Phrase = p
-		f.Base = e.silence(f)
-		return c
-	}
+// says returns the phrase for a State and its ground, and the facts that it names. They are determined when the State
+// changes, and later only if the sentence has durations.
+func (e *evidence) says(state protocol.AgentState, ground protocol.Phrase, gap time.Duration, beat bool) (protocol.Phrase, protocol.Facts) {
+	m, a, f := e.m, e.a, protocol.Facts{PID: e.m.Proven.PID}
 	switch ground {
-	case groundHeld:
-		c.Phrase, f.Text, f.PID = protocol.PhraseHeldByUser, a.Held, e.gonePID()
-	case groundStopped:
-		c.Phrase = protocol.PhraseStopped
-	case groundSaid:
-		c.Phrase, f.PID = protocol.PhraseSaysPaused, e.gonePID()
-	case groundPresent:
-		c.Phrase, f.Text = protocol.PhraseQuote, a.Evidence
-	case groundIdle:
-		c.Phrase, f.Text = protocol.PhraseIdle, a.Left
-	case groundKept:
-		c.Phrase = protocol.PhraseKept
-	case groundGone:
+	case protocol.PhraseHeldByUser:
+		f.Text, f.PID = a.Held, e.gonePID()
+	case protocol.PhraseSaysPaused:
+		f.PID = e.gonePID()
+	case protocol.PhraseQuote:
+		f.Text = a.Evidence
+	case protocol.PhraseIdle:
+		f.Text = a.Left
+	case protocol.PhraseLeft:
+		f.Text = strings.ToLower(a.Status)
+	case protocol.PhraseAbsent: // the time of the registration and not its age: the sentence stands for days
+		f.At = m.Registered
+	case protocol.PhraseGone:
 		switch {
 		case a.Presence == protocol.PresenceGone:
-			c.Phrase, f.Text = protocol.PhraseQuote, a.Evidence
+			f.Text = a.Evidence
+			return protocol.PhraseQuote, f
 		case a.Ending != "":
-			c.Phrase, f.Text = protocol.PhraseOver, a.Ending
-		default:
-			c.Phrase, f.Base = protocol.PhraseGone, protocol.PhraseLastBeat
-			e.aged(f)
+			f.Text = a.Ending
+			return protocol.PhraseOver, f
 		}
-	case groundBeats:
-		c.Phrase, f.For = e.beats(beat), gap
-	case groundActive:
-		c.Phrase = protocol.PhraseActive
-	case groundProcess:
-		if state == protocol.AgentAlive && e.announced() { // no duration in this sentence: it stands for days
-			c.Phrase = protocol.PhraseLivesUnbeaten
-			return c
-		}
-		return but(protocol.PhraseLives)
-	case groundFiles:
-		f.Still = m.SignSilent
-		return but(protocol.PhraseFilesMoved)
-	case groundResumed:
-		return but(protocol.PhraseResumed)
-	case groundDoubted:
-		return but(protocol.PhraseDoubted)
-	case groundStill:
-		f.Still, f.Limit = m.Still, e.task
-		c = but(protocol.PhraseHung)
-		if !e.beatsForItself() && m.Mark != "" {
-			c.Facts.Base = protocol.PhraseStewardBeats
-		}
-	case groundLeft:
-		c.Phrase, f.Text = protocol.PhraseLeft, strings.ToLower(a.Status)
-	case groundBefore:
-		c.Phrase, f.Base = protocol.PhraseNeverSeen, protocol.PhraseLastBeat
-		e.aged(f)
-		if m.Registered.After(m.Last) {
+		f.Base = e.lastBeat(&f)
+	case protocol.PhraseNeverSeen:
+		if f.Base = e.lastBeat(&f); m.Registered.After(m.Last) {
 			f.Base, f.Age = protocol.PhraseRegistered, e.now.Sub(m.Registered)
 		}
-	case groundAbsent: // the time of the registration and not its age: the sentence stands for days
-		c.Phrase, f.At = protocol.PhraseAbsent, m.Registered
-	case groundNever:
-		c.Phrase = protocol.PhraseOnlyRecorded
+	case protocol.PhraseRecent:
+		f.For = gap
+		return e.beats(beat), f
+	case protocol.PhraseOnlyRecorded:
 		if a.Recorded == "" {
-			c.Phrase = protocol.PhraseNoBeatAtAll
+			return protocol.PhraseNoBeatAtAll, f
 		}
-	default:
-		if state == protocol.AgentDead {
-			return but(protocol.PhraseDead)
+	case protocol.PhraseHung:
+		f.Still, f.Limit, f.Base = m.Still, e.task, e.silence(&f)
+		if !e.beatsForItself() && m.Mark != "" {
+			f.Base = protocol.PhraseStewardBeats
 		}
-		c.Phrase = e.silence(f)
+	case protocol.PhraseLives:
+		if state == protocol.AgentAlive && e.announced() { // no duration in this sentence: it stands for days
+			return protocol.PhraseLivesUnbeaten, f
+		}
+		f.Base = e.silence(&f)
+	case protocol.PhraseFilesMoved, protocol.PhraseResumed, protocol.PhraseDoubted, protocol.PhraseDead:
+		f.Still, f.Base = m.SignSilent, e.silence(&f)
+	case protocol.PhraseSilent, protocol.PhraseWatched, protocol.PhraseFirstAwaited:
+		return e.silence(&f), f
 	}
-	return c
+	return ground, f
 }
 
 // gonePID is the process of the agent if it is gone; 0 if it is not.
@@ -149,11 +99,12 @@ func (e *evidence) gonePID() int {
 	return e.m.Proven.PID
 }
 
-// aged fills in the age of the last beat.
-func (e *evidence) aged(f *protocol.Facts) {
+// lastBeat fills in the age of the last beat.
+func (e *evidence) lastBeat(f *protocol.Facts) protocol.Phrase {
 	if f.At = e.m.Last; !f.At.IsZero() {
 		f.Age = e.now.Sub(f.At)
 	}
+	return protocol.PhraseLastBeat
 }
 
 func (e *evidence) beats(beat bool) protocol.Phrase {
@@ -177,7 +128,7 @@ func (e *evidence) silence(f *protocol.Facts) protocol.Phrase {
 		f.Age = e.now.Sub(m.Registered)
 		return protocol.PhraseRegisteredWatched
 	case m.Old:
-		e.aged(f)
+		e.lastBeat(f)
 		return protocol.PhraseWatched
 	case m.Mark == "" && !e.announced():
 		return protocol.PhraseKeepsNone
@@ -192,17 +143,17 @@ func (e *evidence) silence(f *protocol.Facts) protocol.Phrase {
 }
 
 // absence returns why an agent is silent although nothing is wrong.
-func absence(ground string, a *protocol.Agent) protocol.Absence {
+func absence(ground protocol.Phrase, a *protocol.Agent) protocol.Absence {
 	switch ground {
-	case groundAwaited:
+	case protocol.PhraseFirstAwaited:
 		return protocol.AbsenceExpected
-	case groundAbsent:
+	case protocol.PhraseAbsent:
 		return protocol.AbsenceAbsent
-	case groundBefore:
+	case protocol.PhraseNeverSeen:
 		return protocol.AbsenceGone
-	case groundLeft:
+	case protocol.PhraseLeft:
 		return protocol.AbsenceLeft
-	case groundIdle:
+	case protocol.PhraseIdle:
 		if a.Left != "" {
 			return protocol.AbsenceLeft
 		}
