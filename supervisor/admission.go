@@ -39,104 +39,99 @@ type Admitted struct {
 // Admissions admits work that starts by itself, and remembers it until the readings show it. Its methods may be called from
 // several goroutines. See docs/decisions.md, "What starts by itself is counted for ten seconds".
 type Admissions struct {
-	Picture func() *State
+	State func() *State
 
-	mu     sync.Mutex
-	let    []decide.Promise
-	asking []Asker
+	mu       sync.Mutex
+	admitted []decide.Promise
+	waiting  []Asker
 }
 
-// settled is how long an admission counts beside the readings: until then they may not show it in full.
-const settled = 10 * time.Second
+// countedFor is how long an admission counts beside the readings: until then they may not show it in full.
+const countedFor = 10 * time.Second
 
 // Ask says whether there is room now, by the load of the last sample and what was admitted since. It answers nil before the
 // first state.
 func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
-	p := a.Picture()
+	p := a.State()
 	if p == nil {
 		return nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	answer, subject := p.admit(q, a.lately(now), now)
+	answer, subject := p.admit(q, a.recent(now), now)
 	if answer.Admit && !q.Look {
-		a.let = slices.DeleteFunc(a.let, func(l decide.Promise) bool { return l.Subject == subject && subject.Kind == protocol.KindTask })
-		a.let = append(a.let, decide.Promise{Subject: subject, At: now})
+		a.admitted = slices.DeleteFunc(a.admitted, func(l decide.Promise) bool { return l.Subject == subject && subject.Kind == protocol.KindTask })
+		a.admitted = append(a.admitted, decide.Promise{Subject: subject, At: now})
 	}
 	a.note(q, answer, now)
 	return &answer
 }
 
-// Promised lists recent admissions for the loop.
+// Promised lists what was admitted recently.
 func (a *Admissions) Promised(now time.Time) []decide.Promise {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.lately(now)
+	return a.recent(now)
 }
 
-// lately lists recent admissions.
-func (a *Admissions) lately(now time.Time) []decide.Promise {
-	a.let = slices.DeleteFunc(a.let, func(l decide.Promise) bool {
+func (a *Admissions) recent(now time.Time) []decide.Promise {
+	a.admitted = slices.DeleteFunc(a.admitted, func(l decide.Promise) bool {
 		age := now.Sub(l.At)
-		return age < 0 || age >= settled
+		return age < 0 || age >= countedFor
 	})
-	return slices.Clone(a.let)
+	return slices.Clone(a.admitted)
 }
 
-// admit judges by this state and by what was admitted since; it also gives what was asked for.
-func (p *State) admit(q Admission, lately []decide.Promise, now time.Time) (Admitted, protocol.Subject) {
-	answer := Admitted{Known: true, Supervised: p.projectIn(q.Project) != ""}
+// admit judges by this state and by what was admitted recently; it also gives the subject that was asked for.
+func (p *State) admit(q Admission, recent []decide.Promise, now time.Time) (Admitted, protocol.Subject) {
+	project := p.projectIn(q.Project)
+	answer := Admitted{Known: true, Supervised: project != ""}
 	subject := protocol.Subject{Kind: protocol.KindMachine, ID: decide.AdmissionID}
 	if q.Task != "" && answer.Supervised {
-		t, at := p.find(q.Project, q.Task)
-		subject = at
+		var t *protocol.Task
+		t, subject = p.find(project, q.Task)
+		verdict, memory := p.Plan.Tasks.Of(subject), p.Plan.Memory.Tasks.Of(subject)
 		switch {
 		case t == nil:
 			answer.Known, answer.RetryAfter, answer.Why = false, judgeSoon, "steward has not scanned the task yet"
 			return answer, subject
-		case t.Hold != nil:
-			answer.RetryAfter, answer.Why = p.Plan.Tasks.Of(at).NotBefore.Sub(now), p.Plan.Tasks.Of(at).Why
-			if p.Plan.Tasks.Of(at).State == protocol.TaskPending { // its release is under way
-				answer.RetryAfter, answer.Why = judgeSoon, "it is being admitted"
-			}
+		case t.Hold != nil && verdict.State == protocol.TaskPending: // its release is under way
+			answer.RetryAfter, answer.Why = judgeSoon, "it is being admitted"
 			return answer, subject
-		case p.promised(at, now):
+		case t.Hold != nil:
+			answer.RetryAfter, answer.Why = verdict.NotBefore.Sub(now), verdict.Why
+			return answer, subject
+		case !memory.Admitted.IsZero() && now.Sub(memory.Admitted) < p.Config.Capacity.ClaimLapses: // it holds a reservation
 			answer.Admit, answer.Why = true, "it was admitted a moment ago"
 			return answer, subject
-		case p.Plan.Memory.Tasks.Of(at).ByHand:
+		case memory.ByHand:
 			answer.Admit, answer.Why = true, "it was released by hand"
 			return answer, subject
 		}
 	}
 	waits := subject
-	waits.Project = p.projectIn(q.Project) // the disk of this project counts
-	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: waits, Since: now, Throttle: q.Throttle, Person: q.Person}}, Claims: p.claimsBut(subject, lately)}
+	waits.Project = project // the disk of this project counts
+	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: waits, Since: now, Throttle: q.Throttle, Person: q.Person}}, Claims: p.reservations(subject, recent)}
 	memory := p.Plan.Memory.Gate
 	memory.At, memory.Held, memory.Turns, memory.Claims = now, nil, nil, nil
 	verdicts, _, _ := capacity.Admit(work, p.View.Load, memory, now, p.Config.Capacity)
 	v := verdicts[0]
 	answer.Admit, answer.Why, answer.RetryAfter, answer.Gate = v.Admit, words.Sentence(v.Cause, now), v.RetryAfter, v.Gate
-	if !v.Admit && len(lately) > 0 {
-		answer.RetryAfter = min(answer.RetryAfter, settled/4)
+	if !v.Admit && len(recent) > 0 {
+		answer.RetryAfter = min(answer.RetryAfter, countedFor/4)
 	}
 	return answer, subject
 }
 
-// promised reports whether a task holds a reservation from steward that has not lapsed.
-func (p *State) promised(task protocol.Subject, now time.Time) bool {
-	given := p.Plan.Memory.Tasks.Of(task).Admitted
-	return !given.IsZero() && now.Sub(given) < p.Config.Capacity.ClaimLapses
-}
-
-// claimsBut lists the reservations except the one that asks, including admissions up to this moment.
-func (p *State) claimsBut(asks protocol.Subject, lately []decide.Promise) []capacity.Claim {
+// reservations lists all reservations but those of the subject that asks, with those of recent admissions.
+func (p *State) reservations(asks protocol.Subject, recent []decide.Promise) []capacity.Claim {
 	var list []capacity.Claim
 	for _, c := range p.Plan.Claims {
 		if c.Subject != asks && c.Subject.Kind != protocol.KindMachine {
 			list = append(list, c)
 		}
 	}
-	for i, l := range lately {
+	for i, l := range recent {
 		at := slices.IndexFunc(list, func(c capacity.Claim) bool { return c.Subject == l.Subject })
 		switch {
 		case l.Subject.Kind != protocol.KindTask:
@@ -168,8 +163,7 @@ func (p *State) projectIn(folder string) string {
 }
 
 // find finds a task of the protocol whose work steward admits.
-func (p *State) find(folder, id string) (*protocol.Task, protocol.Subject) {
-	project := p.projectIn(folder)
+func (p *State) find(project, id string) (*protocol.Task, protocol.Subject) {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
 		if s.Project != project {
@@ -233,23 +227,23 @@ func (a *Admissions) note(q Admission, v Admitted, now time.Time) {
 		return w.Project == q.Project && w.Task == q.Task && (q.Task != "" || w.Who == q.Who && w.PID == q.PID)
 	}
 	since := now
-	if i := slices.IndexFunc(a.asking, is); i >= 0 {
-		since = a.asking[i].Since
+	if i := slices.IndexFunc(a.waiting, is); i >= 0 {
+		since = a.waiting[i].Since
 	}
-	a.asking = slices.DeleteFunc(a.asking, func(w Asker) bool { return is(w) || w.lost(now) })
-	if !v.Admit && v.Gate.Dimension != "" && len(a.asking) < mostAskers {
-		a.asking = append(a.asking, Asker{Project: q.Project, Task: q.Task, Who: q.Who, PID: q.PID, Why: v.Why, Since: since, Again: now.Add(min(v.RetryAfter, AskAgain))})
+	a.waiting = slices.DeleteFunc(a.waiting, func(w Asker) bool { return is(w) || w.lost(now) })
+	if !v.Admit && v.Gate.Dimension != "" && len(a.waiting) < mostAskers {
+		a.waiting = append(a.waiting, Asker{Project: q.Project, Task: q.Task, Who: q.Who, PID: q.PID, Why: v.Why, Since: since, Again: now.Add(min(v.RetryAfter, AskAgain))})
 	}
 }
 
 // Asking lists the askers beside the held tasks, the longest wait first. The caller checks whether their processes still
 // live.
 func (a *Admissions) Asking(now time.Time) []Asker {
-	p := a.Picture()
+	p := a.State()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var list []Asker
-	for _, w := range a.asking {
+	for _, w := range a.waiting {
 		if p != nil && !w.lost(now) && (w.Task == "" || p.waits(w.Project, w.Task)) {
 			list = append(list, w)
 		}
@@ -260,6 +254,6 @@ func (a *Admissions) Asking(now time.Time) []Asker {
 
 // waits reports whether a task is open and no agent has it.
 func (p *State) waits(folder, id string) bool {
-	t, at := p.find(folder, id)
+	t, at := p.find(p.projectIn(folder), id)
 	return t != nil && t.Hold == nil && p.Plan.Tasks.Of(at).State == protocol.TaskPending
 }

@@ -22,7 +22,7 @@ func TestAdmissionsCountWhatTheyLetIn(t *testing.T) {
 	p.Config.Capacity = capacity.Config{Dimensions: []string{"cpu", "memory"}, Threshold: 0.8, RetryAfter: time.Minute, Calm: time.Second, Hysteresis: 0.05,
 		ClaimCores: 1, ClaimMemoryMB: 1024, ClaimDecays: 10 * time.Second, ClaimLapses: 30 * time.Second}
 	p.Projects = []supervisor.ProjectStatus{{Name: "p", Path: "/p"}}
-	a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
+	a := &supervisor.Admissions{State: func() *supervisor.State { return p }}
 	burst := func(at time.Time) (in int) {
 		p.View.Load.At = at
 		for range 30 {
@@ -44,7 +44,7 @@ func TestAdmissionsCountWhatTheyLetIn(t *testing.T) {
 	if v := a.Ask(supervisor.Admission{Project: "/p", Task: "unseen"}, now); v.Admit || v.Known || !v.Supervised {
 		t.Errorf("a task that was not looked at: %+v", v)
 	}
-	a.Picture = func() *supervisor.State { return nil }
+	a.State = func() *supervisor.State { return nil }
 	if a.Ask(supervisor.Admission{}, now) != nil {
 		t.Error("an answer before the first look")
 	}
@@ -68,7 +68,7 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 		p.Plan.Claims = append(p.Plan.Claims, capacity.Claim{Subject: at, Since: now.Add(-time.Hour), Told: true})
 	}
 	p.View.Snapshots = []protocol.Snapshot{s}
-	a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
+	a := &supervisor.Admissions{State: func() *supervisor.State { return p }}
 	in := 0
 	for i := range 50 {
 		if a.Ask(supervisor.Admission{Project: "/p", Task: fmt.Sprintf("t%02d", i)}, now).Admit {
@@ -96,7 +96,7 @@ func TestAdmissionsTellWhoWaits(t *testing.T) {
 	s := protocol.Snapshot{Project: "p", Protocol: "agentstatus", Tasks: []protocol.Task{{Request: protocol.Request{ID: "t", Agent: "a"}, Visible: true}}}
 	p.View.Snapshots = []protocol.Snapshot{s}
 	p.Plan.Tasks = decide.BookOf(map[protocol.Subject]decide.TaskVerdict{s.Subject(protocol.KindTask, "t"): {State: protocol.TaskPending}})
-	a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
+	a := &supervisor.Admissions{State: func() *supervisor.State { return p }}
 	list := func(at time.Time) (names []string) {
 		for _, w := range a.Asking(at) {
 			names = append(names, fmt.Sprintf("%s%s %d since %s", w.Who, w.Task, w.PID, w.Since.Sub(now)))
@@ -175,7 +175,7 @@ func TestAdmissionAnswers(t *testing.T) {
 		{"of a protocol that starts its work itself", supervisor.Admission{Project: real, Task: "other"}, false, false, true, 50 * time.Millisecond, "steward has not scanned the task yet"},
 	} {
 		p := picture(t, now, real)
-		a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
+		a := &supervisor.Admissions{State: func() *supervisor.State { return p }}
 		got := a.Ask(c.q, now)
 		if got.Admit != c.admit || got.Known != c.known || got.Supervised != c.ours || got.RetryAfter != c.retry || got.Why != c.why {
 			t.Errorf("%s: %+v", c.name, *got)
@@ -194,7 +194,7 @@ func TestAdmissionsRemember(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p := picture(t, now, "/p")
 	p.Plan.Memory.Gate.BaseCores = 0.6
-	a := &supervisor.Admissions{Picture: func() *supervisor.State { return p }}
+	a := &supervisor.Admissions{State: func() *supervisor.State { return p }}
 	for range 5 {
 		if v := a.Ask(supervisor.Admission{Look: true}, now); !v.Admit {
 			t.Fatalf("a look took the room: %s", v.Why)

@@ -197,7 +197,7 @@ func (s *stage) doRelease(w []string) error { return s.demo().show(s.demo().card
 func (s *stage) doAsk(w []string) error {
 	s.rest()
 	if s.asks == nil {
-		s.asks = &supervisor.Admissions{Picture: func() *supervisor.State {
+		s.asks = &supervisor.Admissions{State: func() *supervisor.State {
 			return &supervisor.State{View: s.look(), Plan: s.plan, Config: s.cfg, Projects: []supervisor.ProjectStatus{{Name: "demo", Path: "/demo"}}}
 		}}
 	}

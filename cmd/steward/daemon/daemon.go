@@ -114,7 +114,7 @@ func (h *Daemon) assemble(cfg config.Config, refs []config.ProjectRef) error {
 	h.agents = newAgents(h.options, h.store)
 	h.loop = supervisor.New(cfg.Policies(), openProjects(refs, cfg), memory, h.deps(orders), h.log, metrics)
 	metrics.Serve(h.loop.State, h.ledger.Heads, h.machine.watches())
-	h.admissions = &supervisor.Admissions{Picture: h.loop.State}
+	h.admissions = &supervisor.Admissions{State: h.loop.State}
 	// These ask the loop, which needs them itself.
 	h.machine.loop, h.answers.loop, h.heartbeat.loop, h.agents.loop, h.agents.admissions = h.loop, h.loop, h.loop, h.loop, h.admissions
 	return nil
