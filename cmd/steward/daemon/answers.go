@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/ralph"
@@ -38,7 +39,10 @@ func (a *answers) accept(ctx context.Context, key string, r escalate.Reply) (esc
 		return i, fmt.Errorf("answer incident %s: %w", i.Key, err)
 	}
 	// Reject an answer that cannot be written before it counts as given.
-	first := &protocol.Answer{Option: optionOf(i, r.Option), Label: r.Option, By: r.By, Stop: r.Stop, Requirements: r.Requirements}
+	first := &protocol.Answer{Label: r.Option, By: r.By, Stop: r.Stop, Requirements: r.Requirements}
+	if at := slices.IndexFunc(i.Options, func(o rules.Option) bool { return o.ID == r.Option || o.Label == r.Option }); at >= 0 {
+		first.Option = i.Options[at].ID
+	}
 	if subject := i.Subject(); first.Steers() && subject.Kind != protocol.KindQuestion {
 		return i, fmt.Errorf("answer incident %s: %w: %s; it is about %s, which is no agent's question", i.Key, supervisor.ErrRefused, supervisor.NoSteering, subject)
 	}
@@ -50,8 +54,11 @@ func (a *answers) accept(ctx context.Context, key string, r escalate.Reply) (esc
 		return i, err
 	}
 	a.log.Info("answered", "key", i.Key, "option", i.Answer.Option, "by", i.Answer.By, "via", i.Answer.Via)
-	a.note(supervisor.Entry{At: time.Now(), Kind: "answer", Subject: i.Subject(), Verb: "answer", Reason: i.Answer.Option,
-		Text: because(i.Why, i.Answer.Why), Incident: i.Key})
+	text := i.Why
+	if i.Answer.Why != "" {
+		text += " (" + i.Answer.Why + ")"
+	}
+	a.note(supervisor.Entry{At: time.Now(), Kind: "answer", Subject: i.Subject(), Verb: "answer", Reason: i.Answer.Option, Text: text, Incident: i.Key})
 	switch err := a.carryOut(ctx, i); {
 	case errors.Is(err, ralph.ErrResume):
 		return i, fmt.Errorf("the answer is taken and not tried again: %w", err)
@@ -77,16 +84,6 @@ func (a *answers) noteDelivery(i escalate.Incident, d escalate.Delivery) {
 			a.log.Error("count a spoken message", "error", err)
 		}
 	}
-}
-
-// optionOf returns the id of the option with the given id or label; "" if there is none.
-func optionOf(i escalate.Incident, name string) string {
-	for _, o := range i.Options {
-		if o.ID == name || o.Label == name {
-			return o.ID
-		}
-	}
-	return ""
 }
 
 // write has the loop write an answer. try: only check whether the answer could be written.
@@ -155,12 +152,4 @@ func (a *answers) Run(ctx context.Context) error {
 			timer.Reset(answerRetryInterval)
 		}
 	}
-}
-
-// because appends the person's reason, if there is one.
-func because(what, why string) string {
-	if why == "" {
-		return what
-	}
-	return what + " (" + why + ")"
 }

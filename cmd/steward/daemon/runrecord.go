@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -97,8 +96,10 @@ func (t *RunRecord) Ending(now proc.Identity, crash string) *status.Ending {
 		e.How, e.Why = endRebooted, "the machine was restarted"
 	case crash != "":
 		e.How, e.Why = EndCrashed, firstLine(crash)
+	case t.Verdict != "": // systemd's $SERVICE_RESULT, $EXIT_CODE and $EXIT_STATUS, as `service ended` records them
+		e.How, e.Why = endKilled, "the service manager says: "+t.Verdict
 	default:
-		e.How, e.Why = endKilled, cmp.Or(verdictWords(t.Verdict), "it ended without a word: killed, or the machine lost power")
+		e.How, e.Why = endKilled, "it ended without a word: killed, or the machine lost power"
 	}
 	return e
 }
@@ -166,14 +167,6 @@ func (t *RunRecord) FailedStarts(now time.Time, crashed bool) int {
 		return 0
 	}
 	return t.Failed + 1
-}
-
-// verdictWords phrases systemd's $SERVICE_RESULT, $EXIT_CODE and $EXIT_STATUS, as `service ended` records them.
-func verdictWords(verdict string) string {
-	if verdict == "" {
-		return ""
-	}
-	return "the service manager says: " + verdict
 }
 
 func firstLine(text string) string {
