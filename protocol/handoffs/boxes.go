@@ -3,7 +3,6 @@ package handoffs
 import (
 	"cmp"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -11,88 +10,6 @@ import (
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
-
-// box is where a message lies (protocol 001, Handoff Storage), in the order of its progress.
-type box uint8
-
-const (
-	flat box = iota // directly in handoffs/, as some clients do: the status replaces the folder
-	pending
-	accepted
-	completed
-)
-
-// places are read in this order, so that a message moved during a scan is seen at least once.
-var places = [...]box{flat, pending, accepted, completed}
-
-func (at box) String() string { return [...]string{"", "pending", "accepted", "completed"}[at] }
-
-// dir returns the folder, relative to Base.
-func (at box) dir() string { return path.Join(boxDir, at.String()) }
-
-// placeOf splits the path of a message, relative to Base.
-func placeOf(file string) (at box, name string, ok bool) {
-	dir, name := path.Split(file)
-	for _, at := range places {
-		if dir == at.dir()+"/" && isMessage(name) {
-			return at, name, true
-		}
-	}
-	return 0, "", false
-}
-
-func isMessage(name string) bool {
-	return strings.HasSuffix(name, ".json") && !strings.HasPrefix(name, ".") && name != ".json"
-}
-
-// handoff is a message still of interest: it is open, or ended recently.
-type handoff struct {
-	file string
-	box  box
-	jsonfile.Reading[message]
-	appeared time.Time // when it arrived in this place, by the file system's clock
-	noticed  time.Time // the same, by steward's clock
-	early    bool      // it was there at the first scan
-	reopened bool      // it was closed before: its past events are not news
-}
-
-// counts reports whether the file is usable and a message at all: other tools may keep files in handoffs/ itself.
-func (h *handoff) counts() bool { return h.Good && !h.foreign() }
-
-func (h *handoff) foreign() bool { return h.box == flat && h.Value.foreign }
-
-// where returns the place that counts: the folder, or the status of a message directly in handoffs/.
-func (h *handoff) where() box {
-	if h.box != flat {
-		return h.box
-	}
-	switch h.Value.status {
-	case "accepted", "in_progress", "active", "working":
-		return accepted
-	case "completed", "complete", "done", "finished", "rejected", "failed", "cancelled":
-		return completed
-	}
-	return pending
-}
-
-// ended returns when the handoff ended, by its own timestamp or else by the file system's.
-func (h *handoff) ended() time.Time {
-	if at := h.Value.completedAt.By(h.appeared); !at.IsZero() {
-		return at
-	}
-	if h.box == flat {
-		return h.Stamp.ModTime()
-	}
-	return h.appeared
-}
-
-// accepted returns when the handoff was accepted, by its own timestamp or else by the file system's.
-func (h *handoff) accepted() time.Time {
-	if at := h.Value.acceptedAt.By(h.appeared); !at.IsZero() {
-		return at
-	}
-	return h.appeared
-}
 
 // closed is a message that is no longer listed. It costs only this entry until its file changes.
 type closed struct {
@@ -196,14 +113,6 @@ func (b *boxes) history(files []string) (listed []string) {
 		}
 	}
 	return listed
-}
-
-// arrived returns when a file arrived in its place: a rename updates the change time, where the system has one.
-func arrived(st jsonfile.Stamp) time.Time {
-	if st.CtimeNs != 0 {
-		return time.Unix(0, st.CtimeNs)
-	}
-	return st.ModTime()
 }
 
 func (b *boxes) newHandoff(at box, file string) *handoff {

@@ -11,19 +11,6 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The events of protocol 001, Agent Events Log.
-const (
-	eventStarted   = "agent_started"
-	eventCompleted = "agent_completed"
-	eventCreated   = "handoff_created"
-	eventAccepted  = "handoff_accepted"
-	eventError     = "error_occurred"
-	eventEscalated = "escalation_triggered"
-)
-
-// eventOrder is the order of events with the same time. It lists all events.
-var eventOrder = []string{eventStarted, eventCreated, eventAccepted, eventEscalated, eventError, eventCompleted}
-
 // eventLog reads the events log. Only new lines are read, once.
 type eventLog struct {
 	*source
@@ -149,49 +136,4 @@ func (l *eventLog) has(e *protocol.Event) bool {
 	}
 	times := l.timesOf(eventKey{e.Name, protocol.Subject{Kind: protocol.KindAgent, ID: e.Agent}})
 	return slices.ContainsFunc(times, func(at time.Time) bool { return at.Sub(e.At).Abs() <= near })
-}
-
-// logEvent appends an event in the name of its agent, unless the log already contains it.
-func (p *Project) logEvent(c protocol.Change) error {
-	if !slices.Contains(eventOrder, c.Event) {
-		return folder.Moved("%q is none of the protocol's events", folder.Line(c.Event, 40))
-	}
-	at := c.Until
-	if at.IsZero() {
-		at = p.Now
-	}
-	p.log.read()
-	if p.log.has(&protocol.Event{Subject: c.Subject, Name: c.Event, Agent: c.Agent, At: at}) {
-		return nil
-	}
-	data, err := jsonfile.EncodeLine(logLine{Event: c.Event, Agent: c.Agent, Timestamp: jsonfile.FormatTime(at), Context: p.contextOf(c)})
-	if err != nil {
-		return err
-	}
-	if p.log.tail.Seen() { // do not recreate a log that was removed
-		return p.Root.Append(logFile, data, jsonfile.Existing)
-	}
-	return p.Root.Append(logFile, data)
-}
-
-// contextOf returns the workflow, spec and handoff that an event is about: from the message, else from the state file.
-func (p *Project) contextOf(c protocol.Change) logContext {
-	k := logContext{LoggedBy: "steward"}
-	if c.Event == eventError || c.Event == eventEscalated {
-		k.Message = folder.Line(c.Why, maxText)
-	}
-	if c.Subject.Kind == protocol.KindTask {
-		k.Handoff = c.Subject.ID
-		if _, _, ok := placeOf(c.Ref.Path); ok {
-			if o, _, err := p.Root.Load(c.Ref.Path, maxFile); err == nil {
-				m := decodeMessage(o, c.Ref.Path)
-				k.Workflow, k.Spec = m.work.kind, m.work.spec
-				return k
-			}
-		}
-	}
-	p.state.read()
-	s := p.state.current()
-	k.Workflow, k.Spec = cmp.Or(s.workflow.kind, s.workflow.id), s.workflow.spec
-	return k
 }

@@ -1,7 +1,10 @@
 package handoffs
 
 import (
+	"strings"
+
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -17,9 +20,6 @@ const (
 	codeRecoverable = "RECOVERABLE" // its agent calls it recoverable
 	codeFailed      = "EXECUTION_FAILED"
 )
-
-// stopped reports whether the agent gave the handoff back unfinished.
-func (m *message) stopped() bool { return m.status == statusRejected || m.status == statusFailed }
 
 // failureOf returns the first error that a message reports: a text, an object, or a list of either.
 func failureOf(fields ...jsonfile.Value) (f protocol.Failure) {
@@ -45,4 +45,34 @@ func failureOf(fields ...jsonfile.Value) (f protocol.Failure) {
 		}
 	}
 	return f
+}
+
+// reports returns whether an error field holds an error.
+func reports(v jsonfile.Value) bool {
+	switch v.Kind() {
+	case "string":
+		s, _ := v.Text()
+		return strings.TrimSpace(s) != ""
+	case "array":
+		list, _ := v.Array()
+		return len(list) > 0
+	case "object":
+		o, _ := v.Object()
+		return len(o.Keys()) > 0
+	case "boolean":
+		b, _ := v.Bool()
+		return b
+	}
+	return false
+}
+
+// loose formats a value of any kind as one line.
+func loose(v jsonfile.Value) string {
+	if s, ok := v.Text(); ok.OK() {
+		return folder.Line(s, 1000)
+	}
+	if v.Kind() == "missing" || v.Kind() == "null" {
+		return ""
+	}
+	return folder.Line(string(v.Raw()), 1000)
 }

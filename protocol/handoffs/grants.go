@@ -72,3 +72,19 @@ func (g grants) lock(e *lockEntry) (l protocol.Lock, granted bool) {
 	}
 	return l, true
 }
+
+// locks lists the locks of the state file (protocol 001, Lock Protocol). They do not ensure mutual exclusion: clients
+// that follow the document occasionally overlap. The policy decides which locks may be released.
+func (g grants) locks(s *state) (list []protocol.Lock, wrong []protocol.Finding) {
+	for i := range s.locks {
+		e := &s.locks[i]
+		l, granted := g.lock(e)
+		list = append(list, l)
+		if !granted && s.agent(e.agent) == nil {
+			f := finding(codeLock, protocol.Low, "agent", "held by %s, whom the state file does not list", e.agent)
+			f.Subject = protocol.Subject{Kind: protocol.KindLock, ID: e.resource}
+			wrong = append(wrong, f)
+		}
+	}
+	return list, wrong
+}

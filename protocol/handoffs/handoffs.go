@@ -17,20 +17,6 @@ const Name = "handoffs"
 // Base is the protocol's folder inside a project (protocol 001, Handoff Storage). Other tools keep files there too.
 const Base = ".claude"
 
-// The files and folders inside Base. Those under own are steward's. The document names no location for its events log.
-const (
-	boxDir          = "handoffs"
-	stateFile       = "state.json"
-	logFile         = "agent_events.jsonl"
-	own             = "steward"
-	attemptsDir     = "steward/attempts"
-	releasesFile    = "steward/tombstones.jsonl"
-	oldReleasesFile = "steward/tombstones.1.jsonl"
-)
-
-// maxFile bounds the size of one file. A larger file is a Fault.
-const maxFile = 1 << 20
-
 // Options are the settings of one project's adapter.
 type Options struct {
 	Guard folder.Guard // may be nil
@@ -53,12 +39,6 @@ type Project struct {
 	tracker    *tracker
 	signs      *signs
 	conditions map[string]time.Time // start of each condition that must persist before it is reported
-}
-
-// source is what the readers share.
-type source struct {
-	*folder.Folder
-	began time.Time // the first scan of this folder; zero before it
 }
 
 var _ protocol.Adapter = (*Project)(nil)

@@ -124,25 +124,6 @@ func idOf(o jsonfile.Object, file string) string {
 	return strings.TrimSuffix(path.Base(file), ".json")
 }
 
-// reports returns whether an error field holds an error.
-func reports(v jsonfile.Value) bool {
-	switch v.Kind() {
-	case "string":
-		s, _ := v.Text()
-		return strings.TrimSpace(s) != ""
-	case "array":
-		list, _ := v.Array()
-		return len(list) > 0
-	case "object":
-		o, _ := v.Object()
-		return len(o.Keys()) > 0
-	case "boolean":
-		b, _ := v.Bool()
-		return b
-	}
-	return false
-}
-
 // maxOptions bounds the options that an operator is offered.
 const maxOptions = 20
 
@@ -182,17 +163,6 @@ func verbatim(v jsonfile.Value) string {
 		}
 	}
 	return loose(v)
-}
-
-// loose formats a value of any kind as one line.
-func loose(v jsonfile.Value) string {
-	if s, ok := v.Text(); ok.OK() {
-		return folder.Line(s, 1000)
-	}
-	if v.Kind() == "missing" || v.Kind() == "null" {
-		return ""
-	}
-	return folder.Line(string(v.Raw()), 1000)
 }
 
 // repliesOf lists the ids to which an answer may refer. The document defines no answer, so every likely key is read.
@@ -246,3 +216,6 @@ func article(word string) string {
 	}
 	return "a " + word
 }
+
+// stopped reports whether the agent gave the handoff back unfinished.
+func (m *message) stopped() bool { return m.status == statusRejected || m.status == statusFailed }

@@ -1,11 +1,7 @@
 package handoffs
 
 import (
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // times holds one time per name. A time only advances.
@@ -45,23 +41,4 @@ func (s *signs) addTaken(h *handoff) {
 		at = h.noticed // without a change time, a rename leaves no trace in the file
 	}
 	s.took.advance(h.Value.to, at)
-}
-
-// signsOf fingerprints an agent's signs of life: its locks, including those that steward released, the newest message
-// that it sent, and when it last took a handoff by the files, the log, or steward's record of requeued handoffs. After a
-// restart, the files alone may no longer show it.
-func (p *Project) signsOf(s *state, agent string) string {
-	list := slices.Clone(p.releases.holders[agent])
-	for i := range s.locks {
-		if l := &s.locks[i]; l.agent == agent {
-			list = append(list, l.sign)
-		}
-	}
-	slices.Sort(list)
-	list = append(slices.Compact(list), p.signs.sent[agent])
-	took := slices.MaxFunc([]time.Time{p.signs.took[agent], p.log.took[agent], p.releases.took[agent]}, time.Time.Compare)
-	if at := took.Truncate(time.Second); !at.IsZero() {
-		list = append(list, "took "+jsonfile.FormatTime(at))
-	}
-	return string(jsonfile.SumOf([]byte(strings.Join(list, "\n"))))
 }

@@ -1,14 +1,13 @@
 package handoffs
 
 import (
-	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // Observe returns the current snapshot. With hints, it rereads only the hinted messages and the few shared files.
@@ -78,177 +77,21 @@ func (p *Project) faults(ours bool) []protocol.Fault {
 	})
 }
 
-// view is what one scan sees: the state file, and the messages by id.
-type view struct {
-	now      time.Time
-	state    *state
-	handoffs []*handoff            // for each id the message that counts, the one with the most progress; sorted by id
-	copies   map[string][]*handoff // the messages of each id that has several
-	closed   map[string]bool       // the ids of the closed messages
-	answered map[string]bool       // the ids that answers name
-}
-
-func (p *Project) view() *view {
-	v := &view{now: p.Now, state: p.state.current(), copies: map[string][]*handoff{}, closed: map[string]bool{}, answered: map[string]bool{}}
-	for _, c := range p.boxes.closed {
-		if m := c.message; m != nil {
-			v.closed[m.id] = true
-			v.answer(m.replies)
-		}
-	}
-	all := map[string][]*handoff{}
-	for _, h := range p.boxes.listed {
-		if id := h.Value.id; h.counts() && usable(id) {
-			all[id] = append(all[id], h)
-		}
-	}
-	for _, id := range sortedKeys(all) {
-		list := all[id]
-		if len(list) > 1 {
-			slices.SortFunc(list, func(a, b *handoff) int {
-				return cmp.Or(cmp.Compare(b.where(), a.where()), strings.Compare(a.file, b.file))
-			})
-			v.copies[id] = list
-		}
-		v.handoffs = append(v.handoffs, list[0])
-		v.answer(list[0].Value.replies)
-	}
-	return v
-}
-
-func (v *view) answer(ids []string) {
-	for _, id := range ids {
-		v.answered[id] = true
-	}
-}
-
-// find returns the message that counts for an id, or nil.
-func (v *view) find(id string) *handoff {
-	i, ok := slices.BinarySearchFunc(v.handoffs, id, func(h *handoff, id string) int { return strings.Compare(h.Value.id, id) })
-	if !ok {
-		return nil
-	}
-	return v.handoffs[i]
-}
-
-// agents lists the agents of the state file. Without that file, it lists the agents that messages name; nothing else is
-// known of them.
-func (v *view) agents(signs func(*state, string) string) []protocol.Agent {
-	accepts := map[string][]string{}
-	named := map[string]bool{}
-	for _, h := range v.handoffs {
-		m, at := &h.Value, h.where()
-		if m.isWork() && at == accepted && !m.stopped() && m.to != "" {
-			accepts[m.to] = append(accepts[m.to], m.id)
-		}
-		for _, name := range []string{m.from, m.to} {
-			if at != completed && usable(name) && !strings.EqualFold(name, human) {
-				named[name] = true
-			}
-		}
-	}
-	list := make([]protocol.Agent, 0, len(v.state.agents))
-	if !v.state.ours {
-		for _, name := range sortedKeys(named) {
-			list = append(list, protocol.Agent{Name: name, Idle: true, Tasks: accepts[name]})
-		}
-	}
-	for i := range v.state.agents {
-		e := &v.state.agents[i]
-		a := protocol.Agent{Name: e.name, Status: e.status, Idle: !e.working(), Tasks: accepts[e.name], Signs: signs(v.state, e.name),
-			Beat: protocol.Beat{Mark: string(e.sum), At: capped(e.last.Latest(), v.now), Stated: e.last.At, Zoneless: e.last.Zoneless}}
-		if e.failed() {
-			a.Failed, a.Complaint = true, cmp.Or(e.complaint, "its status is "+e.status)
-		}
-		list = append(list, a)
-	}
-	return list
-}
-
-// tasks lists the handoffs that require work, without those that ended before since.
-func (v *view) tasks(since time.Time, attempts func(id string) []protocol.Attempt) []protocol.Task {
-	list := make([]protocol.Task, 0, len(v.handoffs))
-	for _, h := range v.handoffs {
-		m := &h.Value
-		if !m.isWork() {
-			continue
-		}
-		ref := protocol.Ref{Path: h.file, Sum: string(h.Sum)}
-		t := protocol.Task{Request: protocol.Request{
-			ID: m.id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, Timeout: protocol.NoTimeout,
-			Created: capped(m.created.By(h.appeared), v.now), Ref: ref,
-		}, Appeared: h.appeared, Handling: protocol.Handling{Foreign: true, Requeue: true}, Record: protocol.Record{Attempts: attempts(m.id)}}
-		switch at := h.where(); {
-		case m.status == statusFailed:
-			// Protocol 001, Retry Protocol, retries a recoverable error and hands a fatal one to the human. An error that names
-			// neither kind also goes to the operator.
-			failed := capped(h.Stamp.ModTime(), v.now)
-			if h.appeared.After(failed) {
-				failed = h.appeared
-			}
-			t.Outcome = &protocol.Outcome{Status: "failed", At: failed, Appeared: failed, Failures: []protocol.Failure{m.failure}}
-		case m.status == statusRejected && h.box != completed:
-			t.Visible, t.Awaits = at == pending, "a decision of the human: "+cmp.Or(m.to, "its agent")+" rejected it"
-		case at == accepted:
-			t.Named, t.Started = "accepted", h.accepted()
-		case at == completed:
-			t.Outcome = &protocol.Outcome{Status: "completed", At: h.ended(), Appeared: h.appeared}
-		default:
-			t.Visible = true
-		}
-		if o := t.Outcome; o != nil {
-			o.Agent, o.Summary, o.Ref = m.to, m.summary, ref
-			if o.At.Before(since) {
-				continue
-			}
-		}
-		list = append(list, t)
-	}
-	return list
-}
-
-// questions lists the escalations that are neither answered nor closed (protocol 001, Escalation).
-func (v *view) questions() (list []protocol.Question) {
-	for _, h := range v.handoffs {
-		m := &h.Value
-		if m.kind != typeEscalation || h.where() == completed || v.answered[m.id] {
-			continue
-		}
-		q := protocol.Question{ID: m.id, Agent: m.from, Task: m.about, Text: m.call.text, Detail: m.call.detail, Options: slices.Clone(m.call.options),
-			Blocking: m.call.blocking, Severity: protocol.Medium, Ref: protocol.Ref{Path: h.file, Sum: string(h.Sum)}}
-		switch {
-		case m.call.critical:
-			q.Severity = protocol.Critical
-		case m.call.blocking:
-			q.Severity = protocol.High
-		}
-		list = append(list, q)
-	}
-	return list
-}
-
-// locks lists the locks of the state file (protocol 001, Lock Protocol). They do not ensure mutual exclusion: clients
-// that follow the document occasionally overlap. The policy decides which locks may be released.
-func (g grants) locks(s *state) (list []protocol.Lock, wrong []protocol.Finding) {
+// signsOf fingerprints an agent's signs of life: its locks, including those that steward released, the newest message
+// that it sent, and when it last took a handoff by the files, the log, or steward's record of requeued handoffs. After a
+// restart, the files alone may no longer show it.
+func (p *Project) signsOf(s *state, agent string) string {
+	list := slices.Clone(p.releases.holders[agent])
 	for i := range s.locks {
-		e := &s.locks[i]
-		l, granted := g.lock(e)
-		list = append(list, l)
-		if !granted && s.agent(e.agent) == nil {
-			f := finding(codeLock, protocol.Low, "agent", "held by %s, whom the state file does not list", e.agent)
-			f.Subject = protocol.Subject{Kind: protocol.KindLock, ID: e.resource}
-			wrong = append(wrong, f)
+		if l := &s.locks[i]; l.agent == agent {
+			list = append(list, l.sign)
 		}
 	}
-	return list, wrong
-}
-
-// capped returns a stated time, at most now.
-func capped(at, now time.Time) time.Time {
-	if at.After(now) {
-		return now
+	slices.Sort(list)
+	list = append(slices.Compact(list), p.signs.sent[agent])
+	took := slices.MaxFunc([]time.Time{p.signs.took[agent], p.log.took[agent], p.releases.took[agent]}, time.Time.Compare)
+	if at := took.Truncate(time.Second); !at.IsZero() {
+		list = append(list, "took "+jsonfile.FormatTime(at))
 	}
-	return at
+	return string(jsonfile.SumOf([]byte(strings.Join(list, "\n"))))
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
