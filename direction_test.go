@@ -25,6 +25,8 @@ var directed = map[string]int{
 	"cmd/steward":          0,
 	"cmd/steward/daemon":   0,
 	"cmd/steward/doctor":   0,
+	"cmd/steward/locks":    0,
+	"cmd/steward/tasks":    0,
 	"status":               0,
 	"config":               0,
 	"protocol/agentstatus": 0,

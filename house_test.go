@@ -75,6 +75,9 @@ var floors = map[string]may{
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.
 	"cmd/steward":         {[]string{everything}, []string{"github.com/spf13/cobra", metricModule, sysModule}},
 	"cmd/steward/cli":     {[]string{everything}, []string{"github.com/spf13/cobra"}},
+	"cmd/steward/gate":    {[]string{everything}, nil},
+	"cmd/steward/tasks":   {[]string{everything}, []string{"github.com/spf13/cobra"}},
+	"cmd/steward/locks":   {[]string{everything}, []string{"github.com/spf13/cobra", sysModule}},
 	"cmd/steward/service": {[]string{everything}, []string{"github.com/spf13/cobra"}},
 	"cmd/steward/demo":    {[]string{everything}, []string{"github.com/spf13/cobra"}},
 	"cmd/steward/holds":   {[]string{everything}, []string{"github.com/spf13/cobra"}},

@@ -31,7 +31,7 @@ func newAnswerCommand(a *cli.App) *cobra.Command {
 			"requirements. Both work for questions of protocol 004 (envelope), whose answer has a place for them.",
 		Example: "  steward answer 3fa9 1 --why \"the staging database is a copy\"\n  steward answer 3fa9 \"Use approach B\"\n  steward answer 216a retry\n" +
 			"  steward answer 77c0 --stop --why \"the customer cancelled\"\n  steward answer 77c0 2 --requirement \"Use OAuth2\" --requirement \"Keep the old login for a month\"",
-		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: completeNames(a, "incident"),
+		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: cli.CompleteNames(a, "incident"),
 		RunE: func(c *cobra.Command, args []string) error {
 			option := ""
 			if len(args) > 1 {
@@ -49,7 +49,7 @@ func newAnswerCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			key, err := pathSegment(name)
+			key, err := cli.PathSegment(name)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func newAnswerCommand(a *cli.App) *cobra.Command {
 			return cli.Present(a, raw, views.Answered)
 		},
 	}
-	whyFlag(c, &why)
+	cli.WhyFlag(c, &why)
 	c.Flags().BoolVar(&stop, "stop", false, "tell the agent to end its task instead of going on")
 	c.Flags().StringArrayVar(&requirements, "requirement", nil, "a `REQUIREMENT` that the task has from now on (repeatable)")
 	return c
@@ -89,7 +89,7 @@ func newAckCommand(a *cli.App) *cobra.Command {
 		Long: "ack says that you have seen an incident. It is told again when its time is up and it is not resolved by then. KEY\n" +
 			"may be cut short. --all acknowledges everything that is open now.",
 		Example: "  steward ack 3fa9\n  steward ack 3fa9 77c0 216a\n  steward ack --all",
-		Args:    cobra.ArbitraryArgs, ValidArgsFunction: completeEach(a, "incident"),
+		Args:    cobra.ArbitraryArgs, ValidArgsFunction: cli.CompleteEach(a, "incident"),
 		RunE: func(c *cobra.Command, keys []string) error {
 			switch {
 			case all && len(keys) > 0:
@@ -136,7 +136,7 @@ func newSnoozeCommand(a *cli.App) *cobra.Command {
 		Use:     "snooze KEY… DURATION",
 		Short:   "Keep incidents quiet for a while; then they call again",
 		Example: "  steward snooze 3fa9 2h\n  steward snooze 3fa9 77c0 30m",
-		Args:    cobra.MinimumNArgs(2), ValidArgsFunction: completeEach(a, "incident"),
+		Args:    cobra.MinimumNArgs(2), ValidArgsFunction: cli.CompleteEach(a, "incident"),
 		RunE: func(c *cobra.Command, args []string) error {
 			keys, length := args[:len(args)-1], args[len(args)-1]
 			d, err := time.ParseDuration(length)
@@ -163,7 +163,7 @@ func quietOne(ctx context.Context, a *cli.App, verb string, keys []string, rende
 }
 
 func postQuiet(ctx context.Context, a *cli.App, verb, key string, do post) (raw json.RawMessage, err error) {
-	at, err := pathSegment(key)
+	at, err := cli.PathSegment(key)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/gate"
+
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/capacity/measure"
 	"github.com/livhana/steward/cmd/steward/cli"
@@ -75,15 +77,12 @@ func (m *capacityView) read(ctx context.Context) (json.RawMessage, error) {
 // shownConsumers is the number of processes listed.
 const shownConsumers = 5
 
-// pause separates the first two samples: CPU usage is computed from the difference between them.
-const pause = 300 * time.Millisecond
-
 // measure takes the readings without a daemon.
 func (m *capacityView) measure(ctx context.Context) (json.RawMessage, error) {
 	if m.gauge == nil {
 		m.prepare()
 		m.gauge.Sample(time.Now())
-		if err := cli.Sleep(ctx, pause); err != nil {
+		if err := cli.Sleep(ctx, gate.Pause); err != nil {
 			return nil, err
 		}
 	}

@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
+
+	"github.com/livhana/steward/cmd/steward/gate"
 
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
@@ -17,7 +18,6 @@ import (
 	joinrun "github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/protocol/agentstatus"
-	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
@@ -81,7 +81,7 @@ func runExec(ctx context.Context, a *cli.App, o execOptions, throttled bool, arg
 		return cli.Usagef("exec: --throttle %v: use a share above 0, up to 1", o.throttle)
 	case o.now && (o.noWait || throttled):
 		return cli.Usagef("exec: --now starts in any case; leave out --no-wait and --throttle")
-	case o.agent != "" && !isAgentName(o.agent):
+	case o.agent != "" && !cli.IsAgentName(o.agent):
 		return cli.Usagef("exec: --agent %q: it cannot be used as a file name", o.agent)
 	}
 	job, err := execOf(a, o, argv)
@@ -89,7 +89,7 @@ func runExec(ctx context.Context, a *cli.App, o execOptions, throttled bool, arg
 		return err
 	}
 	defer job.Client.Close()
-	outliveReader()
+	cli.OutliveReader()
 	var throttle *float64
 	if throttled {
 		throttle = &o.throttle
@@ -118,11 +118,6 @@ func execEnded(code int, err error) error {
 	return err
 }
 
-// isAgentName reports whether an agent may join under this name. The name becomes a file name, and users type it in commands.
-func isAgentName(name string) bool {
-	return jsonfile.PlainName(name) && !strings.ContainsAny(name[:1], ".- ") && strings.TrimSpace(name) == name && len(name) <= 100
-}
-
 // execOf finds the program and the project before exec writes any file.
 func execOf(a *cli.App, o execOptions, argv []string) (job exec.Options, err error) {
 	dir, err := cli.ProjectDir("exec", o.project)
@@ -143,7 +138,7 @@ func execOf(a *cli.App, o execOptions, argv []string) (job exec.Options, err err
 	}
 	name := o.agent
 	if name == "" {
-		if name = filepath.Base(path); !isAgentName(name) {
+		if name = filepath.Base(path); !cli.IsAgentName(name) {
 			return job, cli.Usagef("exec: %q is not a name for an agent; use another with --agent", name)
 		}
 	}
@@ -151,7 +146,7 @@ func execOf(a *cli.App, o execOptions, argv []string) (job exec.Options, err err
 		Keep: daemon.KeepConfig(cfg), Keeper: daemon.SelfIdentity(), Client: daemon.Connect(dir), Registers: daemon.RegistersIn(dir, cfg),
 		Pace: func(name string) time.Duration { return cfg.Heartbeat.For(agentstatus.Name, name).Pace() },
 		Beat: func(ctx context.Context, name string, uptime time.Duration) {
-			if supervised(ctx, a, dir) {
+			if gate.Supervised(ctx, a, dir) {
 				return
 			}
 			p := agentstatus.New(dir, agentstatus.Options{Guard: daemon.GuardLock})
@@ -167,7 +162,7 @@ func execOf(a *cli.App, o execOptions, argv []string) (job exec.Options, err err
 func awaitRoom(ctx context.Context, a *cli.App, o status.AdmitOrder, noWait bool) error {
 	said := ""
 	for {
-		ok, why, again := askGate(ctx, a, o)
+		ok, why, again := gate.Ask(ctx, a, o)
 		switch {
 		case ctx.Err() != nil:
 			return cli.Exit(joinrun.CodeSignal + 2)

@@ -27,7 +27,7 @@ func newForgetCommand(a *cli.App) *cobra.Command {
 			"kept in tmp/agent_status/steward/forgotten/. An agent that is alive is refused with exit code 5. An agent that beats\n" +
 			"or boots again is listed again. forget works without a daemon.",
 		Example: "  steward forget claude-3",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNames(a, "agent"),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "agent"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return forgetAgent(c.Context(), a, project, args[0])
 		},

@@ -32,7 +32,7 @@ func newLogCommand(a *cli.App) *cobra.Command {
 			"that has left the files. SUBJECT is as for explain; the beginning of a task's id (four characters) or of an incident's key\n" +
 			"will do. A name that neither the files nor the journal know ends with 4. Without a daemon it reads the journal on disk.",
 		Example: "  steward log -n 20\n  steward log --follow\n  steward log codex-cursor -o json",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: completeNames(a, "agent", "task", "lock", "incident"),
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: cli.CompleteNames(a, "agent", "task", "lock", "incident"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if n < 0 {
 				return cli.Usagef("log: -n %d: use 0 or more", n)
@@ -80,7 +80,7 @@ func newExplainCommand(a *cli.App) *cobra.Command {
 			"kind/id, project:kind/id, or project:protocol:kind/id where two protocols use one name; an incident's key may be cut short.\n" +
 			"Without a daemon it cites the journal on disk.",
 		Example: "  steward explain codex-cursor\n  steward explain sot:task/7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10\n  steward explain incident/3fa9",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNames(a, "agent", "task", "lock", "incident"),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "agent", "task", "lock", "incident"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return showJournal(c.Context(), a, "explain "+args[0], cli.Query("/v1/explain", "subject", args[0], "protocol", speaks), views.Explanation)
 		},

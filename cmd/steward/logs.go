@@ -32,7 +32,7 @@ func newLogsCommand(a *cli.App) *cobra.Command {
 			"agent that has ended, too. What steward exec runs writes to the terminal where exec was started, and has no log. On a\n" +
 			"terminal control characters are shown as \"?\". The journal of steward itself is steward log.",
 		Example: "  steward logs codex-cursor\n  steward logs codex-cursor --lines 20 --follow",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNames(a, "agent"),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "agent"),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case o.lines < 0:

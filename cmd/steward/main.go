@@ -14,6 +14,9 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/livhana/steward/cmd/steward/locks"
+	"github.com/livhana/steward/cmd/steward/tasks"
+
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/demo"
 	"github.com/livhana/steward/cmd/steward/holds"
@@ -80,9 +83,9 @@ func newRootCommand(a *cli.App) *cobra.Command {
 	root.AddCommand(newOperatorCommands(a)...)
 	root.AddCommand(newConfigCommand(a), newVersionCommand(a), servicecmd.NewCommand(a), newDoctorCommand(a))
 	root.AddCommand(newRunTaskCommand(a), newExecCommand(a))
-	root.AddCommand(newTaskCommand(a))
+	root.AddCommand(tasks.NewCommand(a))
 	root.AddCommand(newWorkerCommand(a))
-	root.AddCommand(newLockCommand(a))
+	root.AddCommand(locks.NewCommand(a))
 	root.SetOut(a.Out) // cobra's own commands copy the output when they are created
 	root.SetErr(a.Err)
 	root.InitDefaultHelpCmd()

@@ -56,13 +56,13 @@ func newOrderCommand(a *cli.App, o order) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
 		doing, path := o.verb, o.all
 		if len(args) > 0 {
-			at, err := pathSegment(args[0])
+			at, err := cli.PathSegment(args[0])
 			if err != nil {
 				return err
 			}
 			doing, path = o.verb+" "+args[0], fmt.Sprintf(o.path, at)
 		}
-		raw, err := postOrder(c.Context(), a, doing, path, why)
+		raw, err := cli.PostOrder(c.Context(), a, doing, path, why)
 		if err != nil {
 			return err
 		}
@@ -70,8 +70,8 @@ func newOrderCommand(a *cli.App, o order) *cobra.Command {
 	}
 	if o.path != "" {
 		c.Use += " " + o.arg
-		c.ValidArgsFunction = completeNames(a, o.kinds...)
-		whyFlag(c, &why)
+		c.ValidArgsFunction = cli.CompleteNames(a, o.kinds...)
+		cli.WhyFlag(c, &why)
 	}
 	return c
 }
@@ -86,30 +86,6 @@ func (o order) args() cobra.PositionalArgs {
 	return cobra.MaximumNArgs(1)
 }
 
-func whyFlag(c *cobra.Command, why *string) {
-	c.Flags().StringVar(why, "why", "", "the reason, for the journal: `TEXT`")
-}
-
-// pathSegment escapes a typed name as one path segment.
-func pathSegment(name string) (string, error) {
-	switch name {
-	case "", ".", "..":
-		return "", cli.Usagef("%q names nothing; see: steward status", name)
-	}
-	return url.PathEscape(name), nil
-}
-
-func postOrder(ctx context.Context, a *cli.App, doing, path, why string) (json.RawMessage, error) {
-	var raw json.RawMessage
-	err := a.Ask(ctx, doing, func(c *status.Client) error {
-		if why == "" {
-			return c.Post(ctx, path, nil, &raw)
-		}
-		return c.Post(ctx, path, status.Order{Why: why}, &raw)
-	})
-	return raw, err
-}
-
 func newReleaseCommand(a *cli.App) *cobra.Command {
 	var why string
 	c := &cobra.Command{
@@ -118,11 +94,11 @@ func newReleaseCommand(a *cli.App) *cobra.Command {
 		Long: "release lets agents see a held task again, or ends the operator's hold on an agent. Without a name it releases all held\n" +
 			"tasks. It works on the files themselves when no steward is running.",
 		Example: "  steward release\n  steward release 7c0e2f5a-3b1d-4f7e-9a51-5d1c8e7f2a10\n  steward release agent/codex-cursor",
-		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: completeNames(a, "task", "agent"),
+		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task", "agent"),
 		RunE: func(c *cobra.Command, args []string) error {
 			name := ""
 			if len(args) > 0 {
-				if _, err := pathSegment(args[0]); err != nil {
+				if _, err := cli.PathSegment(args[0]); err != nil {
 					return err
 				}
 				name = args[0]
@@ -130,7 +106,7 @@ func newReleaseCommand(a *cli.App) *cobra.Command {
 			return releaseHeld(c.Context(), a, name, why)
 		},
 	}
-	whyFlag(c, &why)
+	cli.WhyFlag(c, &why)
 	return c
 }
 

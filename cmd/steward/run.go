@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
@@ -33,7 +31,7 @@ func newRunCommand(a *cli.App) *cobra.Command {
 			case once && managed:
 				return cli.Usagef("run: use --once or --service, not both")
 			case !once:
-				outliveReader()
+				cli.OutliveReader()
 			}
 			if err := checkDirs(dirs, once); err != nil {
 				return err
@@ -129,8 +127,3 @@ func renderDone(pg *terminal.Page, once onceDone) {
 		pg.Line("%s %s: %s", d.Verb, terminal.Clean(d.Subject), terminal.Clean(d.Why))
 	}
 }
-
-// outliveReader keeps a supervising process alive when the reader of its output exits, as in `steward run | head`: later
-// output is lost. SIGPIPE is caught rather than ignored: child processes inherit an ignored signal, while a caught signal
-// is reset to its default in them. All other commands end with their reader.
-func outliveReader() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }

@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/livhana/steward/cmd/steward/gate"
+
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
@@ -50,19 +52,19 @@ func newWorkerCommand(a *cli.App) *cobra.Command {
 			switch {
 			case f.agent == "":
 				return cli.Usagef("worker: name the agent whose tasks it takes: --agent codex-cursor")
-			case !isAgentName(f.agent):
+			case !cli.IsAgentName(f.agent):
 				return cli.Usagef("worker: --agent %q: it cannot be used as a file name", f.agent)
 			case f.once && f.drain:
 				return cli.Usagef("worker: use --once or --drain, not both")
 			case f.jobs < 1 || f.jobs > 256:
 				return cli.Usagef("worker: --jobs %d: use 1 to 256", f.jobs)
 			}
-			outliveReader()
+			cli.OutliveReader()
 			return runWorker(c.Context(), a, f)
 		},
 	}
 	c.Flags().StringVar(&f.agent, "agent", "", "whose tasks it takes: `NAME`")
-	projectFlag(c, &f.project)
+	cli.ProjectFlag(c, &f.project)
 	c.Flags().IntVar(&f.jobs, "jobs", 1, "run at most `N` tasks at once")
 	c.Flags().BoolVar(&f.once, "once", false, "take at most one task, then end with its exit code; 4 when there is none to take")
 	c.Flags().BoolVar(&f.drain, "drain", false, "end when no task is left to take")
@@ -95,18 +97,18 @@ func runWorker(ctx context.Context, a *cli.App, f workerFlags) error {
 		return fmt.Errorf("worker: %w", err)
 	}
 	o.Process = protocol.Identity(self)
-	own := &ownGate{project: dir, limits: cfg.Capacity, several: f.jobs > 1}
+	own := &gate.Own{Project: dir, Limits: cfg.Capacity, Several: f.jobs > 1}
 	o.Gate = func(ctx context.Context, id string, throttle *float64) (bool, string, time.Duration) {
-		if supervised(ctx, a, dir) {
-			return askGate(ctx, a, status.AdmitOrder{Project: dir, Task: id, Throttle: throttle})
+		if gate.Supervised(ctx, a, dir) {
+			return gate.Ask(ctx, a, status.AdmitOrder{Project: dir, Task: id, Throttle: throttle})
 		}
-		return own.admit(ctx, capacity.Waiter{Subject: protocol.Subject{Project: dir, Kind: protocol.KindTask, ID: id}}, throttle)
+		return own.Admit(ctx, capacity.Waiter{Subject: protocol.Subject{Project: dir, Kind: protocol.KindTask, ID: id}}, throttle)
 	}
 	o.Supervised = func() bool {
 		// Do not cancel it while the worker ends: an aborted request would look like "there is no daemon".
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
-		return supervised(ctx, a, dir)
+		return gate.Supervised(ctx, a, dir)
 	}
 	o.Client = daemon.Connect(dir)
 	defer o.Client.Close()

@@ -1,11 +1,9 @@
-package main
+package tasks
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/cli"
@@ -15,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func newTaskWaitCommand(a *cli.App) *cobra.Command {
+func newWaitCommand(a *cli.App) *cobra.Command {
 	var project string
 	var limit time.Duration
 	c := &cobra.Command{
@@ -30,7 +28,7 @@ func newTaskWaitCommand(a *cli.App) *cobra.Command {
 			"waits for its next run, does not count. --timeout bounds the whole wait instead. When the wait is over (124), or is\n" +
 			"interrupted (130), the task goes on. An agent that says in its heartbeat that it is in error ends the wait with 1.",
 		Example: "  steward task wait 7c0e\n  steward task wait 7c0e --timeout 10m -o json",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNames(a, "task"),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("timeout") && limit <= 0 {
 				return cli.Usagef("wait for task %s: --timeout %s: use a time such as 10m", terminal.OneWord(args[0]), limit)
@@ -43,7 +41,7 @@ func newTaskWaitCommand(a *cli.App) *cobra.Command {
 			return awaitTask(c.Context(), a, d, detail.ID, limit)
 		},
 	}
-	projectFlag(c, &project)
+	cli.ProjectFlag(c, &project)
 	c.Flags().DurationVar(&limit, "timeout", 0, "wait no longer than this `DURATION` (default: as the task's own timeout says)")
 	return c
 }
@@ -103,63 +101,4 @@ func printResult(a *cli.App, d *taskClient, detail agentstatus.Detail) error {
 		p.Full("%s", text)
 	}
 	return a.Write(p.String())
-}
-
-// humanName is the name of the person asked for decisions.
-func humanName(a *cli.App) string {
-	cfg, _, err := a.Settings()
-	if err != nil || cfg.Human.Name == "" {
-		return "a human"
-	}
-	return cfg.Human.Name
-}
-
-// waitScreen shows the progress of a wait: one redrawn line on a terminal, otherwise separate lines. Both go to standard
-// error, so that standard output has only the result.
-type waitScreen struct {
-	out     io.Writer
-	width   int // 0: no terminal
-	color   bool
-	drawn   bool
-	started time.Time
-}
-
-func newWaitScreen(a *cli.App) *waitScreen {
-	s := &waitScreen{out: a.Err, started: time.Now()}
-	if f, ok := a.Err.(*os.File); ok && os.Getenv("TERM") != "dumb" {
-		s.width = terminal.ScreenWidth(f)
-		s.color = !a.NoColor && os.Getenv("NO_COLOR") == ""
-	}
-	return s
-}
-
-func (s *waitScreen) show(n task.News) {
-	if n.Text != "" && (s.width == 0 || !n.Progress) {
-		s.end()
-		if n.Warning {
-			n.Text = "steward: warning: " + n.Text
-		}
-		fmt.Fprintln(s.out, n.Text)
-	}
-	if s.width == 0 || n.Detail.State == agentstatus.StateEnded {
-		return
-	}
-	// The last column stays free: some terminals wrap to the next line after it.
-	text := task.Bar(n.Detail, s.started, n.Now, s.width-1)
-	if s.color {
-		text = "\x1b[" + string(terminal.Green) + "m" + text + "\x1b[0m"
-	}
-	fmt.Fprint(s.out, clearLine+text)
-	s.drawn = true
-}
-
-// clearLine moves to the beginning of the line and clears it.
-const clearLine = "\r\x1b[K"
-
-// end clears the bar.
-func (s *waitScreen) end() {
-	if s.drawn {
-		fmt.Fprint(s.out, clearLine)
-		s.drawn = false
-	}
 }

@@ -1,4 +1,5 @@
-package main
+// Package gate asks whether there is room to start work: the daemon, or without one the gauges.
+package gate
 
 import (
 	"context"
@@ -21,13 +22,13 @@ import (
 // judgeTime is the longest time that a new task waits for the daemon's first verdict.
 const judgeTime = 2 * time.Second
 
-// askGate asks whether there is room to start work now: a task of a project, or any program. The daemon answers; without a
-// daemon, gate measures the load itself. Without room, why is a sentence for the user, and wait the time until the next check.
-func askGate(ctx context.Context, a *cli.App, o status.AdmitOrder) (ok bool, why string, wait time.Duration) {
+// Ask asks whether there is room to start work now: a task of a project, or any program. The daemon answers; without a
+// daemon, Ask measures the load itself. Without room, why is a sentence for the user, and wait the time until the next check.
+func Ask(ctx context.Context, a *cli.App, o status.AdmitOrder) (ok bool, why string, wait time.Duration) {
 	o.PID = os.Getpid()
 	paths, err := a.Reach()
 	if err != nil {
-		return gateAlone(ctx, a, o)
+		return askAlone(ctx, a, o)
 	}
 	client := status.NewClient(paths.Socket)
 	for deadline := time.Now().Add(judgeTime); ; {
@@ -35,9 +36,9 @@ func askGate(ctx context.Context, a *cli.App, o status.AdmitOrder) (ok bool, why
 		err := client.Post(ctx, "/v1/admit", o, &answer)
 		switch {
 		case err != nil:
-			return gateAlone(ctx, a, o)
+			return askAlone(ctx, a, o)
 		case answer.Known || time.Now().After(deadline):
-			return answer.Admit || !answer.Known, answer.Why + gateDetail(answer.Gate), span(answer.RetryAfter)
+			return answer.Admit || !answer.Known, answer.Why + consumers(answer.Gate), span(answer.RetryAfter)
 		}
 		if cli.Sleep(ctx, span(answer.RetryAfter)) != nil {
 			return false, "interrupted", 0
@@ -49,8 +50,8 @@ func span(s float64) time.Duration {
 	return max(50*time.Millisecond, time.Duration(s*float64(time.Second)))
 }
 
-// gateDetail names the largest consumers.
-func gateDetail(g *protocol.Gate) string {
+// consumers names the largest consumers of a gate that is shut.
+func consumers(g *protocol.Gate) string {
 	if g == nil || len(g.Consumers) == 0 {
 		return ""
 	}
@@ -61,28 +62,28 @@ func gateDetail(g *protocol.Gate) string {
 	return worker.Largest + strings.Join(names, ", ")
 }
 
-// gateAlone measures the load itself. A gauge that cannot be read does not block work.
-func gateAlone(ctx context.Context, a *cli.App, o status.AdmitOrder) (bool, string, time.Duration) {
+// askAlone measures the load itself. A gauge that cannot be read does not block work.
+func askAlone(ctx context.Context, a *cli.App, o status.AdmitOrder) (bool, string, time.Duration) {
 	cfg, _, err := a.Settings()
 	if err != nil {
 		cfg = config.Defaults()
 	}
 	w := capacity.Waiter{Subject: protocol.Subject{Project: o.Project, Kind: protocol.KindMachine, ID: "admission"}, Person: o.Person}
-	return (&ownGate{project: o.Project, limits: cfg.Capacity}).admit(ctx, w, o.Throttle)
+	return (&Own{Project: o.Project, Limits: cfg.Capacity}).Admit(ctx, w, o.Throttle)
 }
 
-// ownGate decides by its own gauge whether there is room: where no daemon supervises the project. Only one goroutine uses it.
-type ownGate struct {
-	project string
-	limits  capacity.Config
-	several bool // work runs in parallel
+// Own decides by its own gauge whether there is room: where no daemon supervises the project. Only one goroutine uses it.
+type Own struct {
+	Project string
+	Limits  capacity.Config
+	Several bool // work runs in parallel
 	gauge   *measure.Gauge
 	last    capacity.Load
 	spent   bool // work was admitted on the last reading, which does not show it yet
 }
 
-func (g *ownGate) admit(ctx context.Context, w capacity.Waiter, throttle *float64) (ok bool, why string, wait time.Duration) {
-	if g.spent && g.several && cli.Sleep(ctx, pause-time.Since(g.last.At)) != nil {
+func (g *Own) Admit(ctx context.Context, w capacity.Waiter, throttle *float64) (ok bool, why string, wait time.Duration) {
+	if g.spent && g.Several && cli.Sleep(ctx, Pause-time.Since(g.last.At)) != nil {
 		return false, "interrupted", 0
 	}
 	load, ok := g.sample(ctx)
@@ -93,12 +94,12 @@ func (g *ownGate) admit(ctx context.Context, w capacity.Waiter, throttle *float6
 	if throttle != nil {
 		w.Throttle = protocol.Used(*throttle)
 	}
-	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}}, load, capacity.Memory{At: load.At}, load.At, g.limits)
+	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}}, load, capacity.Memory{At: load.At}, load.At, g.Limits)
 	if v := verdicts[0]; !v.Admit {
 		gate := v.Gate
 		gate.Consumers = capacity.Largest(g.gauge.Candidates(capacity.ConsumersShown), gate.Dimension, capacity.ConsumersShown)
 		// No event reports new room, and each check takes a reading.
-		return false, words.Sentence(v.Cause, load.At) + gateDetail(&gate), min(v.RetryAfter, 5*time.Second)
+		return false, words.Sentence(v.Cause, load.At) + consumers(&gate), min(v.RetryAfter, 5*time.Second)
 	}
 	g.spent = true
 	return true, "", 0
@@ -106,22 +107,22 @@ func (g *ownGate) admit(ctx context.Context, w capacity.Waiter, throttle *float6
 
 // sample reads the gauge. CPU usage covers the time since the previous reading: so a very recent reading is reused, and
 // sample pauses before the first.
-func (g *ownGate) sample(ctx context.Context) (capacity.Load, bool) {
+func (g *Own) sample(ctx context.Context) (capacity.Load, bool) {
 	if g.gauge == nil {
-		g.gauge = measure.New(g.project)
+		g.gauge = measure.New(g.Project)
 		g.gauge.Sample(time.Now())
-		if cli.Sleep(ctx, pause) != nil {
+		if cli.Sleep(ctx, Pause) != nil {
 			return capacity.Load{}, false
 		}
 	}
-	if now := time.Now(); now.Sub(g.last.At) >= pause {
+	if now := time.Now(); now.Sub(g.last.At) >= Pause {
 		g.last, g.spent = g.gauge.Sample(now), false
 	}
 	return g.last, true
 }
 
-// supervised reports whether a running daemon supervises the project.
-func supervised(ctx context.Context, a *cli.App, project string) bool {
+// Supervised reports whether a running daemon supervises the project.
+func Supervised(ctx context.Context, a *cli.App, project string) bool {
 	paths, err := a.Reach()
 	if err != nil {
 		return false
@@ -133,3 +134,6 @@ func supervised(ctx context.Context, a *cli.App, project string) bool {
 	}
 	return err == nil && answer.Supervised
 }
+
+// Pause separates the first two samples: CPU usage is computed from the difference between them.
+const Pause = 300 * time.Millisecond

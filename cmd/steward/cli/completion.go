@@ -1,11 +1,10 @@
-package main
+package cli
 
 import (
 	"context"
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
 	"github.com/spf13/cobra"
@@ -14,8 +13,8 @@ import (
 // completionTime bounds how long a shell waits for names.
 const completionTime = 500 * time.Millisecond
 
-// completeNames completes a single argument with the daemon's names of the given kinds ("agent", "task", "lock", "incident", "project").
-func completeNames(a *cli.App, kinds ...string) cobra.CompletionFunc {
+// CompleteNames completes a single argument with the daemon's names of the given kinds ("agent", "task", "lock", "incident", "project").
+func CompleteNames(a *App, kinds ...string) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -35,9 +34,9 @@ func completeNames(a *cli.App, kinds ...string) cobra.CompletionFunc {
 	}
 }
 
-// completeEach is completeNames for every argument.
-func completeEach(a *cli.App, kinds ...string) cobra.CompletionFunc {
-	first := completeNames(a, kinds...)
+// CompleteEach is completeNames for every argument.
+func CompleteEach(a *App, kinds ...string) cobra.CompletionFunc {
+	first := CompleteNames(a, kinds...)
 	return func(c *cobra.Command, _ []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return first(c, nil, begun)
 	}

@@ -1,4 +1,5 @@
-package main
+// Package tasks has the verbs of steward task: both sides of the work that agents give each other.
+package tasks
 
 import (
 	"cmp"
@@ -20,7 +21,6 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
-	"github.com/livhana/steward/status/views"
 	"github.com/livhana/steward/supervisor"
 	"github.com/spf13/cobra"
 )
@@ -31,7 +31,7 @@ const (
 	executor     = "codex-cursor"
 )
 
-func newTaskCommand(a *cli.App) *cobra.Command {
+func NewCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "task",
 		Short: "Ask for tasks, wait for them, and work on them by hand",
@@ -40,13 +40,9 @@ func newTaskCommand(a *cli.App) *cobra.Command {
 			"progress, and says that it is done or has failed. Every command works with and without a running steward.",
 		Example: "  steward task submit execute --wait -- scripts/START.sh preflight\n  steward task wait 7c0e\n  steward task next --agent codex-cursor",
 	}
-	c.AddCommand(newTaskSubmitCommand(a), newTaskWaitCommand(a), newTaskShowCommand(a), newTaskCancelCommand(a),
-		newTaskNextCommand(a), newTaskProgressCommand(a), newTaskDoneCommand(a), newTaskFailCommand(a))
+	c.AddCommand(newSubmitCommand(a), newWaitCommand(a), newShowCommand(a), newCancelCommand(a),
+		newNextCommand(a), newProgressCommand(a), newDoneCommand(a), newFailCommand(a))
 	return c
-}
-
-func projectFlag(c *cobra.Command, dir *string) {
-	c.Flags().StringVar(dir, "project", "", "the project's `DIR` (default: the current folder)")
 }
 
 // taskClient accesses one project's tasks for a command.
@@ -185,103 +181,7 @@ func absolute(dir string, names []string) []string {
 	return all
 }
 
-func newTaskShowCommand(a *cli.App) *cobra.Command {
-	var project string
-	c := &cobra.Command{
-		Use:   "show TASK",
-		Short: "Show everything about one task: request, attempts, progress, result",
-		Long: "show reads the files of one task and says all that they tell. The beginning of the id is enough, four characters at least.\n" +
-			"Why steward decided as it did is in: steward explain TASK",
-		Example: "  steward task show 7c0e\n  steward task show 7c0e -o json",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNames(a, "task"),
-		RunE: func(c *cobra.Command, args []string) error {
-			d, detail, err := findTasks(c.Context(), a, project, args[0], "show task "+args[0])
-			if err != nil {
-				return err
-			}
-			defer d.close()
-			if a.Output == "json" {
-				return a.Print(task.PageOf(d.Dir, detail))
-			}
-			return showTask(a, d, detail)
-		},
-	}
-	projectFlag(c, &project)
-	return c
-}
-
-func showTask(a *cli.App, d *taskClient, detail agentstatus.Detail) error {
-	p := a.Page()
-	look := terminal.Plain
-	if detail.State == agentstatus.StateEnded {
-		if look = terminal.Green; !task.Succeeded(detail) {
-			look = terminal.Red
-		}
-	}
-	p.Full("%s %s", terminal.Clean(detail.ID), p.Dye(task.Standing(detail), look))
-	facts := task.Facts(detail, p.Now)
-	width := 0
-	for _, f := range facts {
-		width = max(width, terminal.Cells(f.Name))
-	}
-	for _, f := range facts {
-		p.Full("  %-*s  %s", width, f.Name, f.Text)
-	}
-	if detail.Result != nil {
-		p.Title("Result")
-		for _, text := range task.Summary(detail, humanName(a), d.Argument()) {
-			p.Full("%s", text)
-		}
-	}
-	return a.Write(p.String())
-}
-
-func newTaskCancelCommand(a *cli.App) *cobra.Command {
-	var project, why string
-	c := &cobra.Command{
-		Use:   "cancel TASK",
-		Short: "End a task, or steward's retry of it, for good",
-		Long: "cancel ends a task that has not ended: no agent will begin it, and a worker that has it in hand stops it. The beginning of\n" +
-			"the id is enough. It works through the daemon where one supervises the project, else on the files themselves.",
-		Example: "  steward task cancel 7c0e --why \"asked for twice\"",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: completeNames(a, "task"),
-		RunE: func(c *cobra.Command, args []string) error {
-			d, detail, err := findTasks(c.Context(), a, project, args[0], "cancel task "+args[0])
-			if err != nil {
-				return err
-			}
-			defer d.close()
-			return d.cancel(c.Context(), detail, why)
-		},
-	}
-	projectFlag(c, &project)
-	whyFlag(c, &why)
-	return c
-}
-
-func (d *taskClient) cancel(ctx context.Context, detail agentstatus.Detail, why string) error {
-	doing := "cancel task " + detail.ID
-	if detail.Cancelled || detail.State == agentstatus.StateEnded && detail.Final {
-		return taskError(agentstatus.ErrEnded, doing)
-	}
-	if _, project, supervised := d.Supervision(ctx); supervised {
-		at, err := pathSegment(protocol.Subject{Project: project, Kind: protocol.KindTask, ID: detail.ID}.String())
-		if err != nil {
-			return err
-		}
-		raw, err := postOrder(ctx, d.app, doing, "/v1/tasks/"+at+"/cancel", why)
-		var remote *status.Error
-		switch unseen := errors.As(err, &remote) && remote.Code == status.CodeNoSubject; {
-		case err == nil:
-			d.unfollow(ctx, detail)
-			return cli.Present(d.app, raw, views.Carried)
-		case !unseen: // the daemon has not seen a brand-new task yet
-			return err
-		}
-	}
-	if err := d.Files.Cancel(ctx, detail.ID, why, time.Now()); err != nil {
-		return taskError(err, doing)
-	}
-	d.unfollow(ctx, detail)
-	return d.app.Report(map[string]any{"verb": "cancel", "subject": "task/" + detail.ID}, "cancel task/%s: done", detail.ID)
+// acknowledge prints that a task was changed.
+func acknowledge(a *cli.App, verb, id, state string) error {
+	return a.Report(map[string]string{"verb": verb, "task_id": id, "state": state}, "%s", terminal.Clean(fmt.Sprintf("task %s: %s", id, state)))
 }

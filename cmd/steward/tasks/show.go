@@ -1,0 +1,69 @@
+package tasks
+
+import (
+	"github.com/livhana/steward/cmd/steward/cli"
+	"github.com/livhana/steward/join/task"
+	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/status/terminal"
+	"github.com/spf13/cobra"
+)
+
+func newShowCommand(a *cli.App) *cobra.Command {
+	var project string
+	c := &cobra.Command{
+		Use:   "show TASK",
+		Short: "Show everything about one task: request, attempts, progress, result",
+		Long: "show reads the files of one task and says all that they tell. The beginning of the id is enough, four characters at least.\n" +
+			"Why steward decided as it did is in: steward explain TASK",
+		Example: "  steward task show 7c0e\n  steward task show 7c0e -o json",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task"),
+		RunE: func(c *cobra.Command, args []string) error {
+			d, detail, err := findTasks(c.Context(), a, project, args[0], "show task "+args[0])
+			if err != nil {
+				return err
+			}
+			defer d.close()
+			if a.Output == "json" {
+				return a.Print(task.PageOf(d.Dir, detail))
+			}
+			return showTask(a, d, detail)
+		},
+	}
+	cli.ProjectFlag(c, &project)
+	return c
+}
+
+func showTask(a *cli.App, d *taskClient, detail agentstatus.Detail) error {
+	p := a.Page()
+	look := terminal.Plain
+	if detail.State == agentstatus.StateEnded {
+		if look = terminal.Green; !task.Succeeded(detail) {
+			look = terminal.Red
+		}
+	}
+	p.Full("%s %s", terminal.Clean(detail.ID), p.Dye(task.Standing(detail), look))
+	facts := task.Facts(detail, p.Now)
+	width := 0
+	for _, f := range facts {
+		width = max(width, terminal.Cells(f.Name))
+	}
+	for _, f := range facts {
+		p.Full("  %-*s  %s", width, f.Name, f.Text)
+	}
+	if detail.Result != nil {
+		p.Title("Result")
+		for _, text := range task.Summary(detail, humanName(a), d.Argument()) {
+			p.Full("%s", text)
+		}
+	}
+	return a.Write(p.String())
+}
+
+// humanName is the name of the person asked for decisions.
+func humanName(a *cli.App) string {
+	cfg, _, err := a.Settings()
+	if err != nil || cfg.Human.Name == "" {
+		return "a human"
+	}
+	return cfg.Human.Name
+}
