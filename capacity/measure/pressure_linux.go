@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,57 +51,73 @@ func sinceBoot() time.Duration {
 
 // triggers are the PSI events to subscribe to. Without privileges the kernel accepts only windows that are multiples of
 // two seconds.
-func triggers() [][2]string {
-	return [][2]string{
-		{"pressure/memory", "some 200000 2000000"},
-		{"pressure/memory", "full 100000 2000000"},
-		{"pressure/cpu", "some 1000000 2000000"},
-		{"pressure/io", "some 1000000 2000000"},
-	}
+var triggers = [...][2]string{
+	{"pressure/memory", "some 200000 2000000"},
+	{"pressure/memory", "full 100000 2000000"},
+	{"pressure/cpu", "some 1000000 2000000"},
+	{"pressure/io", "some 1000000 2000000"},
 }
 
 // Run forwards the kernel's pressure events to Alarms until the context ends. If the kernel provides no events, or
 // stops doing so, Run only waits for the end of the context, and Problems states the reason under "pressure".
 func (g *Gauge) Run(ctx context.Context) error {
-	bell, files, err := listen(g.proc)
+	files, refused := setTriggers(g.proc)
 	defer func() {
 		for _, f := range files {
 			_ = f.Close()
 		}
 	}()
-	g.attend(ctx, bell, err)
+	g.forward(ctx, files, refused)
 	<-ctx.Done()
 	return nil
 }
 
-// attend forwards the events of bell until the context ends or bell fails. A nil bell has no events. refused states
-// why, or which triggers bell lacks.
-func (g *Gauge) attend(ctx context.Context, bell *os.File, refused error) {
+// forward passes on events until the context ends or a trigger fails. refused states which triggers could not be set.
+func (g *Gauge) forward(ctx context.Context, files []*os.File, refused error) {
 	g.silent(refused)
-	if bell == nil {
+	if len(files) == 0 {
 		return
 	}
-	defer context.AfterFunc(ctx, func() { _ = bell.SetReadDeadline(time.Unix(1, 0)) })()
-	conn, err := bell.SyscallConn()
-	for err == nil && ctx.Err() == nil {
-		var rung []int32
-		var failed error
-		err = conn.Read(func(fd uintptr) (over bool) {
-			over, rung, failed = heard(fd)
-			return over
-		})
-		if err = errors.Join(err, failed); err != nil {
-			break
+	if err := g.poll(ctx, files); err != nil && ctx.Err() == nil {
+		g.silent(errors.Join(refused, fmt.Errorf("wait for pressure: %w", err)))
+	}
+}
+
+// poll blocks a thread, because Go's poller does not wait for "urgent" events (POLLPRI), by which triggers are reported.
+// The kernel is not polled while no receiver takes the token. Otherwise it would wake steward every two seconds on a
+// machine that is busy for hours, even while nothing needs a sample.
+func (g *Gauge) poll(ctx context.Context, files []*os.File) error {
+	over, end, err := os.Pipe() // the end of the context ends the wait
+	if err != nil {
+		return err
+	}
+	defer over.Close()
+	defer end.Close()
+	defer context.AfterFunc(ctx, func() { _ = end.Close() })()
+	fds := []unix.PollFd{{Fd: int32(over.Fd()), Events: unix.POLLIN}}
+	for _, f := range files {
+		fds = append(fds, unix.PollFd{Fd: int32(f.Fd()), Events: unix.POLLPRI})
+	}
+	defer runtime.KeepAlive(files)
+	for ctx.Err() == nil {
+		_, err := unix.Poll(fds, -1)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, trigger := range fds[1:] {
+			if trigger.Revents&(unix.POLLERR|unix.POLLNVAL) != 0 {
+				return errors.New("the kernel has taken a trigger back")
+			}
 		}
 		select {
 		case g.alarms <- struct{}{}:
-			err = conn.Control(func(fd uintptr) { arm(fd, rung) })
 		case <-ctx.Done():
 		}
 	}
-	if ctx.Err() == nil {
-		g.silent(errors.Join(refused, fmt.Errorf("wait for pressure: %w", err)))
-	}
+	return nil
 }
 
 // silent records why Alarms stays silent; nil: it does not.
@@ -113,83 +130,22 @@ func (g *Gauge) silent(err error) {
 	}
 }
 
-// heard reports whether a trigger has fired and which; a trigger that has failed is an error.
-func heard(bell uintptr) (over bool, rung []int32, err error) {
-	var events [8]unix.EpollEvent
-	n, err := unix.EpollWait(int(bell), events[:], 0)
-	if errors.Is(err, unix.EINTR) {
-		return true, nil, nil // a superfluous sample is harmless; waiting for the next edge may last forever
-	}
-	if err != nil {
-		return true, nil, err
-	}
-	for _, e := range events[:n] {
-		if e.Events&unix.EPOLLERR != 0 {
-			return true, nil, errors.New("the kernel has taken a trigger back")
+// setTriggers opens a file for each trigger. The error states which triggers were rejected.
+func setTriggers(proc string) (files []*os.File, refused error) {
+	for _, t := range triggers {
+		path := filepath.Join(proc, t[0])
+		f, err := open(path, unix.O_RDWR|unix.O_NONBLOCK)
+		if err == nil {
+			if _, err = unix.Write(int(f.Fd()), append([]byte(t[1]), 0)); err == nil {
+				files = append(files, f)
+				continue
+			}
+			_ = f.Close()
+			err = fmt.Errorf("the kernel refuses a trigger at %s: %w", path, err)
+		} else if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("this kernel does not count who waits: %w", err)
 		}
-		if e.Events&unix.EPOLLPRI != 0 {
-			rung = append(rung, e.Fd)
-		}
+		refused = errors.Join(refused, err)
 	}
-	return n > 0, rung, nil
-}
-
-// arm re-enables triggers. Each fires once and is re-enabled only after the alarm was received. Otherwise they would
-// wake steward every two seconds on a machine that is busy for hours, even while nothing needs a sample.
-func arm(bell uintptr, triggers []int32) {
-	for _, fd := range triggers {
-		// A trigger that cannot be re-enabled stays silent; sampling continues.
-		_ = unix.EpollCtl(int(bell), unix.EPOLL_CTL_MOD, int(fd), &unix.EpollEvent{Events: once, Fd: fd})
-	}
-}
-
-// once are the epoll events of a trigger.
-const once = unix.EPOLLPRI | unix.EPOLLONESHOT
-
-// listen sets the triggers. Go's own poller does not wait for "urgent" events (EPOLLPRI), by which they are reported.
-// They are therefore added to another epoll, whose descriptor Go's poller can wait for without blocking a thread. The
-// error states which triggers were rejected.
-func listen(proc string) (*os.File, []*os.File, error) {
-	ep, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
-	if err != nil {
-		return nil, nil, fmt.Errorf("wait for pressure: %w", err)
-	}
-	_ = unix.SetNonblock(ep, true) // otherwise os.NewFile keeps it out of Go's poller
-	bell := os.NewFile(uintptr(ep), "pressure")
-	files := []*os.File{bell}
-	var refused []error
-	for _, t := range triggers() {
-		f, err := trigger(ep, filepath.Join(proc, t[0]), t[1])
-		if err != nil {
-			refused = append(refused, err)
-			continue
-		}
-		files = append(files, f)
-	}
-	if len(files) == 1 {
-		_ = bell.Close()
-		return nil, nil, errors.Join(refused...)
-	}
-	return bell, files, errors.Join(refused...)
-}
-
-func trigger(ep int, path, text string) (*os.File, error) {
-	f, err := open(path, unix.O_RDWR|unix.O_NONBLOCK)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("this kernel does not count who waits: %w", err)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("set a trigger: %w", err)
-	}
-	fd := int(f.Fd())
-	if _, err := unix.Write(fd, append([]byte(text), 0)); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("the kernel refuses a trigger at %s: %w", path, err)
-	}
-	event := unix.EpollEvent{Events: once, Fd: int32(fd)}
-	if err := unix.EpollCtl(ep, unix.EPOLL_CTL_ADD, fd, &event); err != nil {
-		_ = f.Close()
-		return nil, fmt.Errorf("wait for pressure: %w", err)
-	}
-	return f, nil
+	return files, refused
 }
