@@ -16,7 +16,6 @@ import (
 // agentDirs holds what was read of the agents: their heartbeats, steward's records of them, and the registry.
 type agentDirs struct {
 	*files
-	project string
 	sources map[string][]string // further files per agent (Options.Sources)
 
 	beats    map[string]*heartbeat        // by entry of Base: a folder (codex_status) or a single file (planner.status.json)
@@ -38,7 +37,7 @@ type heartbeat struct {
 func (h *heartbeat) label() string { return cmp.Or(h.beat.Value.name, h.fallback) }
 
 func (a *agentDirs) forget() {
-	*a = agentDirs{files: a.files, project: a.project, sources: a.sources, beats: map[string]*heartbeat{},
+	*a = agentDirs{files: a.files, sources: a.sources, beats: map[string]*heartbeat{},
 		records: map[string]*doc[agentRecord]{}, registry: doc[registryContent]{path: registry}, signs: map[string]*signs{}}
 }
 
@@ -239,9 +238,8 @@ const registeredLate = time.Minute
 // described is a heartbeat as policies read it.
 func described(d *doc[beat], now time.Time) protocol.Beat {
 	v := &d.Value
-	at := jsonfile.Stated{At: v.at, Zoneless: v.zoneless}.Latest()
-	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", d.Sum, d.Stamp.Inode), Touched: capped(d.Stamp.ModTime().UTC(), now), At: capped(at, now),
-		Stated: v.at, Zoneless: v.zoneless, Kept: v.kept, Fresh: v.fresh}
+	return protocol.Beat{Mark: fmt.Sprintf("%s-%d", d.Sum, d.Stamp.Inode), Touched: capped(d.Stamp.ModTime().UTC(), now), At: capped(v.stated.Latest(), now),
+		Stated: v.stated.At, Zoneless: v.stated.Zoneless, Kept: v.kept, Fresh: v.fresh}
 }
 
 // describe appends the agents to the snapshot, with their findings. It leaves out one-shot programs that left long ago.

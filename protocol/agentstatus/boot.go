@@ -34,26 +34,15 @@ func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 		if err := p.boot(ctx, b); err != nil {
 			return err
 		}
-		return p.keepBooted(b)
-	})
-}
-
-// keepBooted has the daemon write the heartbeat of a booted agent whose process is on record, until the agent writes
-// its own.
-func (p *Project) keepBooted(b protocol.Boot) error {
-	if b.Process.Proves() {
-		if err := p.agents.editRecord(b.Agent, func(r *agentRecord) { r.Kept = true }); err != nil {
-			return fmt.Errorf("boot: record: %w", err)
+		r, _, err := p.agents.readRecord(b.Agent)
+		if err == nil && r.Kept {
+			err = p.agents.markKept(b.Agent)
 		}
-	}
-	r, _, err := p.agents.readRecord(b.Agent)
-	if err == nil && r.Kept {
-		err = p.agents.markKept(b.Agent)
-	}
-	if err != nil {
-		return fmt.Errorf("boot: heartbeat: %w", err)
-	}
-	return nil
+		if err != nil {
+			return fmt.Errorf("boot: heartbeat: %w", err)
+		}
+		return nil
+	})
 }
 
 // makeFolders creates the protocol's folders.
@@ -164,7 +153,8 @@ func (p *Project) firstBeat(b protocol.Boot) error {
 		return doc, p.agents.editRecord(b.Agent, func(r *agentRecord) {
 			// An older process leaves the record: otherwise its death would count as the death of the agent.
 			if b.Process.Proves() || b.PID != r.PID {
-				*r = agentRecord{Held: r.Held}
+				// The daemon writes the heartbeat of a process that is on record until the agent writes its own.
+				*r = agentRecord{Held: r.Held, Kept: b.Process.Proves()}
 				r.setProcesses(b.Process)
 			}
 			r.Session, r.Booted = b.Session, string(jsonfile.SumOf(doc))

@@ -65,9 +65,6 @@ func (c *Client) guarded(ctx context.Context, now time.Time, act func() error) e
 	})
 }
 
-// dead reports whether the process is proved dead. An identity that proves nothing does not count as dead.
-func (c *Client) dead(id protocol.Identity) bool { return id.Proves() && !c.alive(id) }
-
 // NewTaskID returns a random UUID v4 (protocol 000, Task Request Schema).
 func NewTaskID() string {
 	var b [16]byte

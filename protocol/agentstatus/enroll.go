@@ -82,7 +82,7 @@ func (c *Client) Enroll(ctx context.Context, reg Registration, now time.Time) er
 // living lists the processes that can prove a death and are not proved dead.
 func (c *Client) living(list []protocol.Identity) (living []protocol.Identity) {
 	for _, id := range list {
-		if id.Proves() && !c.dead(id) {
+		if id.Proves() && c.alive(id) {
 			living = append(living, id)
 		}
 	}

@@ -40,13 +40,13 @@ func newEntry(id string) *entry {
 
 // fileState is what is known of one of the task's files, whatever is in it.
 type fileState struct {
-	path        string
-	there, rest bool
-	kind        kinds
+	path  string
+	there bool
+	kind  kinds
 }
 
 func stateOf[T any](d *doc[T], kind kinds) fileState {
-	return fileState{d.path, d.There, d.AtRest(), kind}
+	return fileState{d.path, d.There, kind}
 }
 
 // states lists the task's files, whether or not they exist.
@@ -67,17 +67,6 @@ func (e *entry) set() (set kinds) {
 
 // exists reports whether the task has a file other than its progress and claim, which do not make a task.
 func (e *entry) exists() bool { return e.set()&^hasProgress != 0 }
-
-// atRest reports whether the readings stand until a change is reported. Held requests and notices do not count: steward alone
-// writes them.
-func (e *entry) atRest() bool {
-	for _, f := range e.states() {
-		if !f.rest && f.kind != hasHeld && f.kind != hasNotice {
-			return false
-		}
-	}
-	return true
-}
 
 // asked returns the request, wherever it lies; an empty one if there is none.
 func (e *entry) asked() *doc[request] {

@@ -13,8 +13,7 @@ import (
 // beat is a heartbeat file (protocol 000, Heartbeat Schema) or a variant from the field with other key names.
 type beat struct {
 	name, status, complaint string
-	at                      time.Time
-	zoneless                bool // at has no time zone
+	stated                  jsonfile.Stated
 	used                    protocol.Share
 	tasks                   []string
 	kept                    bool // written by steward
@@ -53,7 +52,7 @@ func beatOf(o jsonfile.Object, d folder.Decoder) beat {
 	}
 	d.Decode(o, &v)
 	b := beat{name: cmp.Or(v.Name, text(o, "agent"), text(o, "name")), status: v.Status, tasks: v.Tasks, kept: text(o, keptBy) == ourName}
-	b.at, b.zoneless = firstTime(o, "last_heartbeat", "heartbeat", "updated_at", "last_update", "last_seen")
+	b.stated = o.FirstStated("last_heartbeat", "heartbeat", "updated_at", "last_update", "last_seen")
 	if v.Free != nil && *v.Free >= 0 && *v.Free <= 1 {
 		b.used = protocol.Used(1 - *v.Free)
 	}
@@ -78,12 +77,6 @@ func beatOf(o jsonfile.Object, d folder.Decoder) beat {
 		b.issues = append(b.issues, protocol.Finding{Code: "health", Field: "health", Severity: protocol.Medium, Text: b.complaint})
 	}
 	return b
-}
-
-// firstTime returns the time of the first key that has one, and whether that time has no zone.
-func firstTime(o jsonfile.Object, keys ...string) (at time.Time, zoneless bool) {
-	s := o.FirstStated(keys...)
-	return s.At, s.Zoneless
 }
 
 // current is current_task.json: the task that an executor says it works on. Protocol 000 defines no schema for the

@@ -93,7 +93,7 @@ func (r *taskRecord) committed() (list []protocol.Attempt) {
 // next returns the number of the next run, from 1.
 func (r *taskRecord) next() int { return len(r.committed()) + 1 }
 
-// read reads a task's record. Committed entries never change, so it reads only entries that may be new since old.
+// read reads a task's record. The old one names the files that could not be read then.
 func (a *attempts) read(id string, old *taskRecord) taskRecord {
 	r := taskRecord{buried: a.Has(deadFile(id)), first: a.readFirst(id, false)}
 	if r.first.damaged {
@@ -105,26 +105,20 @@ func (a *attempts) read(id string, old *taskRecord) taskRecord {
 		r.reason, r.why = protocol.Reason(text(o, "reason")), folder.Line(text(o, "why"), 300)
 	}
 	for n := 1; n <= maxAttempts; n++ {
-		// A cancellation may have restored the last result, which undoes its entry's commit: reread the entries then.
-		file := attemptFile(id, n, "sched")
-		if i := n - 1; !r.cancelled && i < len(old.attempts) && old.attempts[i].Committed && !slices.Contains(old.unread, file) {
-			r.attempts = append(r.attempts, old.attempts[i])
-			continue
-		}
 		p, ok := a.planned(id, n)
 		if !ok {
 			break
 		}
-		if a.Patience.Has(file) {
+		if file := attemptFile(id, n, "sched"); a.Patience.Has(file) {
 			r.unread = append(r.unread, file)
 		}
-		if !p.attempt.Committed {
-			if !r.cancelled { // a cancelled task's schedule is not carried out
-				r.attempts, r.pending = append(r.attempts, p.attempt), p.result
-			}
+		if !p.attempt.Committed && r.cancelled { // a cancelled task's schedule is not carried out
 			break
 		}
-		r.attempts = append(r.attempts, p.attempt)
+		if r.attempts = append(r.attempts, p.attempt); !p.attempt.Committed {
+			r.pending = p.result
+			break
+		}
 	}
 	a.forgetUnread(old, r.unread)
 	return r

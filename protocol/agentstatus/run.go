@@ -43,11 +43,7 @@ func (c *Client) Claim(ctx context.Context, w Work, k Claim, now time.Time) erro
 
 // Attach adds the runner process to the claim of a task.
 func (c *Client) Attach(ctx context.Context, id string, runner protocol.Identity, now time.Time) error {
-	return c.guarded(ctx, now, func() error {
-		k, err := c.p.claimOf(id)
-		if err != nil {
-			return err
-		}
+	return c.claimed(ctx, id, now, func(k Claim) error {
 		k.Runner = runner
 		return c.p.Put(claimPath(id), k.file())
 	})
@@ -55,17 +51,24 @@ func (c *Client) Attach(ctx context.Context, id string, runner protocol.Identity
 
 // Unclaim gives back a claimed task of which nothing was executed.
 func (c *Client) Unclaim(ctx context.Context, id string, now time.Time) error {
-	return c.guarded(ctx, now, func() error {
-		k, err := c.p.claimOf(id)
-		if err != nil {
-			return err
-		}
+	return c.claimed(ctx, id, now, func(k Claim) error {
 		if err := c.p.Root.Remove(claimPath(id)); err != nil {
 			return err
 		}
 		c.p.showCurrent(k.Agent)
 		c.p.log.say(eventReturned, id, k.Agent, "", k.Agent+" gives it back untouched")
 		return nil
+	})
+}
+
+// claimed runs act under the guard lock with the claim of a task.
+func (c *Client) claimed(ctx context.Context, id string, now time.Time, act func(Claim) error) error {
+	return c.guarded(ctx, now, func() error {
+		k, err := c.p.claimOf(id)
+		if err != nil {
+			return err
+		}
+		return act(k)
 	})
 }
 
@@ -102,7 +105,7 @@ func (c *Client) Orphans(ctx context.Context, agent string, now time.Time) ([]Cl
 // Forget removes an orphaned claim whose task has ended.
 func (c *Client) Forget(ctx context.Context, k Claim, now time.Time) error {
 	return c.guarded(ctx, now, func() error {
-		if now, err := c.p.claimOf(k.Task); err != nil || now.Mark != k.Mark || !c.abandoned(now) || !c.p.over(k.Task) {
+		if present, err := c.p.claimOf(k.Task); err != nil || present.Mark != k.Mark || !c.abandoned(present) || !c.p.over(k.Task) {
 			return nil
 		}
 		return c.p.Root.Remove(claimPath(k.Task))

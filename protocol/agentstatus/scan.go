@@ -34,8 +34,7 @@ func wide(hints []string) bool {
 	})
 }
 
-// readHinted refreshes the hinted tasks, the tasks that Apply changed, and the tasks with a file that was in trouble
-// or had not settled.
+// readHinted refreshes the hinted tasks, the tasks that Apply changed, and the tasks with a file that was in trouble.
 func (t *taskTable) readHinted(hints []string) {
 	done := maps.Clone(t.dirty)
 	for id := range t.dirty {
@@ -57,7 +56,7 @@ func (t *taskTable) readHinted(hints []string) {
 		}
 	}
 	for id, e := range t.open {
-		if !done[id] && (!e.atRest() || t.inTrouble(e)) {
+		if !done[id] && t.inTrouble(e) {
 			t.refresh(id)
 		}
 	}

@@ -178,8 +178,8 @@ func TestLenientReading(t *testing.T) {
 	for _, stamp := range []string{`"2026-01-02T03:04:05Z"`, `"2026-01-02T03:04:05.000Z"`, `"2026-01-02T03:04:05.000000Z"`, `"2026-01-02T03:04:05+0000"`, `1767323045`, `1767323045000`} {
 		for _, key := range []string{"last_heartbeat", "heartbeat", "updated_at"} {
 			o, _ := jsonfile.Parse([]byte(`{"agent_name":"a","` + key + `":` + stamp + `}`))
-			if b := decodeBeat(o); !b.at.Equal(want) {
-				t.Errorf("%s %s is %v", key, stamp, b.at)
+			if b := decodeBeat(o); !b.stated.At.Equal(want) {
+				t.Errorf("%s %s is %v", key, stamp, b.stated.At)
 			}
 		}
 		o, _ := jsonfile.Parse([]byte(`{"agents":{"a":{"status":"idle","last_seen":` + stamp + `,"pid":" 42 "}}}`))

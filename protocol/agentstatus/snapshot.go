@@ -89,35 +89,6 @@ func (p *Project) describe(snap *protocol.Snapshot) {
 	}
 }
 
-// updateSigns updates the agents' fingerprints. It runs after the tasks are described, which sets the agent that each
-// progress file belongs to.
-func (p *Project) updateSigns(known directory, agents map[string]*agentFacts) {
-	now := signsByAgent{}
-	for source, n := range p.log.lines {
-		if n > 0 {
-			now.add(known.canonical(source), "log "+source, sign{size: int64(n)})
-		}
-	}
-	for _, e := range p.tasks.open {
-		if e.progress.There && e.agent != "" {
-			now.add(e.agent, e.progress.path, signOf(&e.progress))
-		}
-	}
-	for name, f := range agents {
-		p.agents.ownSigns(name, f, now)
-	}
-	old := p.agents.signs
-	p.agents.signs = make(map[string]*signs, len(agents))
-	for name, f := range agents {
-		was := old[name]
-		if was == nil {
-			was = &signs{}
-		}
-		was.update(now[name])
-		p.agents.signs[name], f.agent.Signs = was, was.sum
-	}
-}
-
 // findings lists what is wrong with those files of a task that can still be used.
 func (e *entry) findings() []protocol.Finding {
 	subject := protocol.Subject{Kind: protocol.KindTask, ID: e.id}
@@ -277,59 +248,69 @@ func (t *taskTable) overlaps(tasks []protocol.Task) []protocol.Finding {
 // signs are an agent's signs of life other than its heartbeat, as of the last scan, and the fingerprint of the last new
 // one. A sign that vanishes does not count: steward itself archives what an attempt left.
 type signs struct {
-	states map[string]sign // by source
-	sum    string
+	seen map[string]bool
+	sum  string
 }
 
-// sign is the state of a sign's source.
-type sign struct{ mtime, size int64 }
-
-func signOf[T any](d *doc[T]) sign { return sign{d.Stamp.MtimeNs, d.Stamp.Size} }
-
-// signsByAgent is what one scan found.
-type signsByAgent map[string]map[string]sign
-
-func (s signsByAgent) add(agent, source string, state sign) {
-	if s[agent] == nil {
-		s[agent] = map[string]sign{}
-	}
-	s[agent][source] = state
-}
-
-func (a *agentDirs) ownSigns(name string, f *agentFacts, now signsByAgent) {
-	for _, h := range f.beats {
-		if h.current.There {
-			now.add(name, "current "+h.beat.path, signOf(&h.current))
+// updateSigns updates the agents' fingerprints. It runs after the tasks are described, which sets the agent that each
+// progress file belongs to.
+func (p *Project) updateSigns(known directory, agents map[string]*agentFacts) {
+	now := map[string]map[string]bool{} // by agent
+	add := func(agent, source string, mtime, size int64) {
+		if now[agent] == nil {
+			now[agent] = map[string]bool{}
 		}
-		if len(f.beats) > 1 && h.beat.There {
-			now.add(name, h.beat.path, signOf(&h.beat))
+		now[agent][fmt.Sprintf("%s {%d %d}", source, mtime, size)] = true
+	}
+	for source, n := range p.log.lines {
+		if n > 0 {
+			add(known.canonical(source), "log "+source, 0, int64(n))
 		}
 	}
-	for _, file := range a.sources[name] {
-		at := filepath.FromSlash(file)
-		if !filepath.IsAbs(at) {
-			at = filepath.Join(a.project, at)
+	for _, e := range p.tasks.open {
+		if e.progress.There && e.agent != "" {
+			add(e.agent, e.progress.path, e.progress.Stamp.MtimeNs, e.progress.Stamp.Size)
 		}
-		if st, err := os.Lstat(at); err == nil {
-			now.add(name, "source "+file, sign{st.ModTime().UnixNano(), st.Size()})
+	}
+	old := p.agents.signs
+	p.agents.signs = make(map[string]*signs, len(agents))
+	for name, f := range agents {
+		for _, h := range f.beats {
+			if h.current.There {
+				add(name, "current "+h.beat.path, h.current.Stamp.MtimeNs, h.current.Stamp.Size)
+			}
+			if len(f.beats) > 1 && h.beat.There {
+				add(name, h.beat.path, h.beat.Stamp.MtimeNs, h.beat.Stamp.Size)
+			}
 		}
+		for _, file := range p.agents.sources[name] {
+			at := filepath.FromSlash(file)
+			if !filepath.IsAbs(at) {
+				at = filepath.Join(p.dir, at)
+			}
+			if st, err := os.Lstat(at); err == nil {
+				add(name, "source "+file, st.ModTime().UnixNano(), st.Size())
+			}
+		}
+		s := old[name]
+		if s == nil {
+			s = &signs{}
+		}
+		s.update(now[name])
+		p.agents.signs[name], f.agent.Signs = s, s.sum
 	}
 }
 
 // update changes the fingerprint only if a sign is new or has changed.
-func (s *signs) update(now map[string]sign) {
+func (s *signs) update(now map[string]bool) {
 	fresh := false
-	for source, state := range now {
-		if was, ok := s.states[source]; !ok || was != state {
-			fresh = true
-			break
-		}
+	for sign := range now {
+		fresh = fresh || !s.seen[sign]
 	}
-	s.states = now
-	if fresh {
+	if s.seen = now; fresh {
 		h := fnv.New64a()
-		for _, source := range sortedKeys(now) {
-			fmt.Fprintln(h, source, now[source])
+		for _, sign := range sortedKeys(now) {
+			fmt.Fprintln(h, sign)
 		}
 		s.sum = fmt.Sprintf("%x", h.Sum64())
 	}
