@@ -1,6 +1,7 @@
 package lock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (l *Locks) Find(ctx context.Context, name string) (Status, error) {
 	}
 	now := l.opts.Now()
 	s := l.status(name, file, now)
-	if s.Alive || s.State == StateDamaged && l.folder.exists(file) {
+	if s.Alive || s.State == StateDamaged {
 		return s, nil
 	}
 	content, err := l.content(ctx, now)
@@ -174,10 +175,7 @@ func (l *Locks) removeRemains(ctx context.Context, file string, b Breaking) erro
 			return err
 		}
 	}
-	fence := rec.Fence
-	if fence == 0 {
-		fence = ceiling
-	}
+	fence := cmp.Or(rec.Fence, ceiling)
 	if fence == 0 {
 		return nil // the lock was never granted
 	}

@@ -116,16 +116,6 @@ func (f *folder) names() (map[string]string, error) {
 	return names, nil
 }
 
-// exists reports whether a lock has a record on disk.
-func (f *folder) exists(file string) bool {
-	root, err := f.open(false)
-	if err != nil {
-		return !errors.Is(err, jsonfile.ErrNotExist)
-	}
-	_, err = root.Stat(locksDir + "/" + file + recordSuffix)
-	return !errors.Is(err, jsonfile.ErrNotExist)
-}
-
 // read reads a lock's record and its second copy; missing files give zero values. ErrDamaged: the record is invalid,
 // but ceiling is still valid. An invalid copy counts as missing.
 func (f *folder) read(name, file string) (r record, ceiling uint64, err error) {

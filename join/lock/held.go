@@ -38,7 +38,9 @@ func (l *Locks) Held() ([]Status, error) {
 		// lock.
 		gone := rec.Broken != nil || rec.Host == l.procs.host && proc.Check(rec.Process) == proc.Gone
 		if err == nil && s.Fence == rec.Fence && gone {
-			l.noteOver(file, on)
+			l.mu.Lock()
+			l.over[file] = on
+			l.mu.Unlock()
 		}
 	}
 	slices.SortStableFunc(list, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
@@ -51,15 +53,6 @@ func (l *Locks) isOver(file string, on fs.FileInfo) bool {
 	defer l.mu.Unlock()
 	old := l.over[file]
 	return on != nil && old != nil && os.SameFile(on, old) && on.ModTime().Equal(old.ModTime()) && on.Size() == old.Size()
-}
-
-func (l *Locks) noteOver(file string, on fs.FileInfo) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over == nil {
-		l.over = map[string]fs.FileInfo{}
-	}
-	l.over[file] = on
 }
 
 // Waiter is a process that waits for a real lock.

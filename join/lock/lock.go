@@ -61,7 +61,8 @@ func Open(dir string, o Options) *Locks {
 	if o.Mirror == nil {
 		o.Mirror = noMirror{}
 	}
-	l := &Locks{opts: o, folder: folder{dir: dir, step: o.step}, mirror: o.Mirror, procs: processes{ofFlock: o.Holders}}
+	l := &Locks{opts: o, folder: folder{dir: dir, step: o.step}, mirror: o.Mirror, procs: processes{ofFlock: o.Holders},
+		over: map[string]fs.FileInfo{}}
 	l.procs.self, _ = proc.Inspect(os.Getpid())
 	l.procs.host, _ = os.Hostname()
 	return l

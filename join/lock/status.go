@@ -57,9 +57,13 @@ type Status struct {
 // List returns all locks of the project, by name. It never tries to take a kernel lock: even that would disturb others.
 func (l *Locks) List(ctx context.Context) ([]Status, error) {
 	now := l.opts.Now()
-	list, err := l.real(now)
+	names, err := l.folder.names()
 	if err != nil {
 		return nil, fmt.Errorf("list the locks: %w", err)
+	}
+	var list []Status
+	for file, name := range names {
+		list = append(list, l.status(name, file, now))
 	}
 	content, err := l.content(ctx, now)
 	if err != nil {
@@ -68,14 +72,6 @@ func (l *Locks) List(ctx context.Context) ([]Status, error) {
 	list = append(list, content...)
 	slices.SortStableFunc(list, func(a, b Status) int { return strings.Compare(a.Name, b.Name) })
 	return list, nil
-}
-
-func (l *Locks) real(now time.Time) (list []Status, err error) {
-	names, err := l.folder.names()
-	for file, name := range names {
-		list = append(list, l.status(name, file, now))
-	}
-	return list, err
 }
 
 // content lists the locks that agents entered by themselves.
@@ -114,39 +110,27 @@ func contentStatus(r *protocol.Rival, now time.Time) Status {
 
 // status returns the status of a real lock.
 func (l *Locks) status(name, file string, now time.Time) Status {
-	s := Status{Name: name, Kind: KindReal}
 	rec, _, err := l.folder.read(name, file)
-	switch {
-	case errors.Is(err, jsonfile.ErrNotExist):
-		s.State, s.Why = StateFree, "it was never held"
-		return s
-	case err != nil:
-		s.State, s.Why = StateDamaged, err.Error()
-	}
-	s.Name, s.Agent, s.Command, s.Host, s.Fence, s.Since, s.TTL = name, rec.Agent, rec.Command, rec.Host, rec.Fence, rec.Acquired, rec.TTL
-	if !rec.Acquired.IsZero() {
-		s.Expires = rec.ends()
+	if errors.Is(err, jsonfile.ErrNotExist) {
+		return Status{Name: name, Kind: KindReal, State: StateFree, Why: "it was never held"}
 	}
 	held := l.procs.holders(rec, l.folder.path(file, lockSuffix))
-	s.Holders = held.by
+	s := Status{Name: name, Kind: KindReal, Agent: rec.Agent, Command: rec.Command, Host: rec.Host, Fence: rec.Fence, Since: rec.Acquired, TTL: rec.TTL,
+		Alive: held.yes, Holders: held.by}
 	if len(held.by) > 0 {
 		s.PID = held.by[0].PID
 	}
-	s.Alive = held.yes
-	if err == nil {
-		s.judge(rec, held, now)
+	if !rec.Acquired.IsZero() {
+		s.Expires = rec.ends()
 	}
-	return s
-}
-
-func (s *Status) judge(rec record, held holding, now time.Time) {
 	switch {
+	case err != nil:
+		s.State, s.Why = StateDamaged, err.Error()
+		return s
 	case !held.yes && rec.Broken != nil:
 		s.State, s.Why = StateFree, fmt.Sprintf("broken by %s: %s", rec.Broken.By, rec.Broken.Why)
-		s.PID = 0
 	case !held.yes:
 		s.State, s.Why = StateFree, "it is not held"
-		s.PID = 0
 	case !s.Expires.IsZero() && !now.Before(s.Expires):
 		s.State, s.Why = StateOverdue, "held for longer than it was taken for"
 	default:
@@ -159,6 +143,7 @@ func (s *Status) judge(rec record, held holding, now time.Time) {
 	if held.yes && !held.sure {
 		s.Why += fmt.Sprintf(", as far as can be told from here (taken on %s)", rec.Host)
 	}
+	return s
 }
 
 // Granted returns the newest grant of a lock for an adapter: its fencing token, its holder, its expiry, and the process

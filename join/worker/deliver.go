@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -70,12 +68,6 @@ func (w *Worker) deliver(ctx context.Context, now time.Time) {
 func (w *Worker) unsaved(j *job, err error, now time.Time) {
 	j.tries++
 	w.failed("write the result of "+j.name, err)
-	if j.tries == 3 && !ofMachine(err) {
-		r := withError(statusFailed, newError(codeExecution, severityError, "%s is over (%s), but its result cannot be written: %v", j.plan.name, j.result.Status, err))
-		r.Seconds, r.Body.Output = j.result.Seconds, j.result.Body.Output
-		w.conclude(j, r)
-		return
-	}
 	if w.stopping && !now.Before(w.stopBy) {
 		w.log.say("task %s: this result could not be written and is lost: %s: %s (%v). Its claim stays, and ends as AGENT_LOST",
 			j.name, j.result.Status, j.result.Body.Summary, err)
@@ -88,11 +80,6 @@ func (w *Worker) unsaved(j *job, err error, now time.Time) {
 	if w.stopping && j.saveAt.After(w.stopBy) {
 		j.saveAt = w.stopBy
 	}
-}
-
-// ofMachine reports whether an error comes from the machine, and may pass.
-func ofMachine(err error) bool {
-	return errors.As(err, new(syscall.Errno)) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist)
 }
 
 // roomFor bounds a result, in bytes: steward's readers refuse a result above 1 MiB.
