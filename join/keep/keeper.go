@@ -3,91 +3,14 @@ package keep
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/livhana/steward/platform/proc"
-	"github.com/livhana/steward/platform/service"
-	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
 )
-
-// The places where agents can run.
-const (
-	PlaceAuto    = "auto"    // service if steward itself is a service and the manager can be reached, else session
-	PlaceService = "service" // a transient systemd service for each agent
-	PlaceSession = "session" // a session for each agent
-)
-
-// Deps are the keeper's connections to the rest of steward. Several goroutines may call them at once.
-type Deps struct {
-	// Enroll records in the project's files that a process acts for the agent.
-	Enroll func(ctx context.Context, row Row, id protocol.Identity) error
-	// Leave records there that the process has ended; failed: no restart follows, and why says so.
-	Leave func(ctx context.Context, row Row, id protocol.Identity, e Ending, failed bool, why string) error
-	// Admit asks the capacity gate. A refusal comes with the reason and when to ask again. It must not block.
-	Admit func(row Row) (ok bool, why string, again time.Duration)
-	// Held reports whether the operator holds the agent, which prevents its start.
-	Held func(row Row) bool
-	// Failed alerts the operator, once for each life that is not followed by a restart. Again reports whether the
-	// operator's answer since then asks for a start.
-	Failed func(row Row, why string, life int) error
-	Again  func(row Row, since time.Time) bool
-	// Recovered closes that alert.
-	Recovered func(row Row)
-}
-
-// Options configure a keeper.
-type Options struct {
-	// State is the absolute path of the state folder. The process that runs a keeper in it must hold a lock on a file
-	// there, opened with close-on-exec (platform.Lock), from before Run until the process ends. The lock does more than
-	// exclude a second keeper. A child that a killed keeper leaves between fork and exec shares the lock, and carries
-	// no mark yet by which it could be found. Once the lock is acquired, every such child has executed its program or
-	// is gone.
-	State string
-	Root  *jsonfile.Root // State, opened
-	Deps  Deps
-	Now   func() time.Time
-	Log   *slog.Logger
-	// OpenUnits connects to the service manager on first use; nil: there is no manager, and every agent runs in a
-	// session.
-	OpenUnits func(context.Context) (*service.Units, error)
-	// Managed: steward is a service itself, so PlaceAuto runs agents as services.
-	Managed bool
-	// Environ is the environment that the agents inherit.
-	Environ []string
-}
-
-// Keeper starts the configured agents and keeps them running. When it stops it leaves them running for the next keeper
-// to adopt. See docs/decisions.md, "Agents outlive steward".
-type Keeper struct {
-	Options
-	store         store
-	presence      *presence
-	reaps         chan struct{}                  // a slot for each tree that is being ended
-	leftProcesses func() ([]proc.Process, error) // all processes of an earlier steward's agents, read once for all lives
-	hook          func(step string)
-
-	mu    sync.Mutex
-	cfg   Config
-	rows  map[string]Row
-	aside map[string]bool // set aside: configured, but not to be started or ended now
-	lives map[string]*life
-	wake  trigger // when rows may have changed
-	wg    sync.WaitGroup
-
-	unitsMu    sync.Mutex // guards unitsConn and unitsRetry
-	unitsConn  *service.Units
-	unitsRetry time.Time // when to retry a manager that could not be reached
-
-	adopting sync.WaitGroup // lives that have not yet found out what an earlier steward has left
-}
 
 // New makes a keeper. It neither starts nor reads anything.
 func New(o Options) *Keeper {
@@ -230,18 +153,6 @@ func (k *Keeper) begin(ctx context.Context, row Row, r *Record, wanted bool) {
 	})
 }
 
-// trigger wakes a goroutine; it holds at most one token.
-type trigger chan struct{}
-
-func newTrigger() trigger { return make(trigger, 1) }
-
-func (t trigger) set() {
-	select {
-	case t <- struct{}{}:
-	default:
-	}
-}
-
 // checkLives bounds the logs, and wakes the waiting lives.
 func (k *Keeper) checkLives() {
 	k.mu.Lock()
@@ -255,12 +166,6 @@ func (k *Keeper) checkLives() {
 			l.wake.set()
 		}
 	}
-}
-
-func (k *Keeper) config() Config {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.cfg
 }
 
 // List returns all agents, by folder and name.
@@ -307,18 +212,22 @@ func (k *Keeper) ask(project, agent string, done chan struct{}) *life {
 	return nil
 }
 
-// restarts reports whether an operator waits for a restart of the agent.
-func (k *Keeper) restarts(l *life) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return len(l.restarts) > 0
-}
-
-// logOf is the path of an agent's log.
-func (k *Keeper) logOf(row Row) string { return filepath.Join(k.State, Folder, row.fileName()+".log") }
-
-// self is the identity of the keeper's process.
-func self() proc.Identity {
-	id, _ := proc.Inspect(os.Getpid())
-	return id
+// EndAll ends all agents that a steward with this state folder has started, before steward is removed. No keeper may
+// run.
+func EndAll(ctx context.Context, o Options, stop time.Duration) (ended int, err error) {
+	k := New(o)
+	k.cfg.Stop = stop
+	defer k.closeUnits()
+	for _, r := range k.store.all() {
+		living := proc.Check(r.Process) != proc.Gone && r.Process.PID > 0
+		if e := k.finish(ctx, r); e != nil {
+			err = errors.Join(err, e)
+			continue
+		}
+		if living {
+			ended++
+		}
+		k.store.drop(r.row())
+	}
+	return ended, err
 }

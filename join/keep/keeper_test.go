@@ -212,7 +212,7 @@ func TestRowsComeAndGo(t *testing.T) {
 	s.pid("b", b)
 	s.pid("d", 0)
 	if now := s.pid("c", 0); now != c {
-		t.Errorf("c was %d and is %d, and nobody changed it", c, now)
+		t.Errorf("c was %d and is %d, although its row did not change", c, now)
 	}
 	// The same while no keeper runs.
 	s.kill()

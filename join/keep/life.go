@@ -2,38 +2,16 @@ package keep
 
 import (
 	"context"
-	"sync/atomic"
 	"time"
 
 	"github.com/livhana/steward/platform/proc"
-	"github.com/livhana/steward/status"
 )
 
-// life keeps one agent. Its own goroutine owns every field except wake, desired, idle, public and restarts.
-type life struct {
-	k     *Keeper
-	row   Row
-	rec   Record
-	name  string
-	log   string
-	env   []string // without the life's mark
-	path  string   // of the program; "" until found
-	saved int      // the Intent that is on disk
-	child *child   // nil: no process
-	held  bool     // the operator held it at the last check
-
-	wake    trigger // when desired has changed, or a check is due
-	desired atomic.Pointer[desired]
-	idle    atomic.Bool // waits for an external condition, and is to be woken at each tick
-	public  atomic.Pointer[status.Kept]
-
-	restarts []chan struct{} // each is closed after a restart that an operator waits for; guarded by the keeper's mu
-}
-
-// desired is what the configuration wants of an agent.
-type desired struct {
-	row    Row
-	wanted bool
+// restarts reports whether an operator waits for a restart of the agent.
+func (k *Keeper) restarts(l *life) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(l.restarts) > 0
 }
 
 func newLife(k *Keeper, row Row, r *Record) *life {
@@ -174,18 +152,6 @@ func (l *life) awaitRequest(ctx context.Context) {
 	}
 }
 
-// setIdle makes the keeper check this life at each tick from now on.
-func (l *life) setIdle() {
-	if !l.idle.Swap(true) {
-		l.k.wake.set()
-	}
-}
-
-// resetHistory resets the history: the agent may start at once, with its full number of restarts.
-func (l *life) resetHistory() {
-	l.rec.State, l.rec.Since, l.rec.History, l.rec.NotBefore = active, time.Time{}, History{}, time.Time{}
-}
-
 // launch starts the agent, or waits while there is an obstacle.
 func (l *life) launch(ctx context.Context) {
 	if l.start(ctx) {
@@ -203,26 +169,4 @@ func (l *life) launch(ctx context.Context) {
 	case <-l.wake:
 	case <-due:
 	}
-}
-
-// save writes the record. A failure is logged but not fatal: the marks in the processes still tell the next steward
-// what runs.
-func (l *life) save(lasting bool) {
-	if err := l.k.store.save(l.row, &l.rec, lasting); err != nil {
-		l.k.Log.Error("write the agent's record", "agent", l.name, "error", err)
-		return
-	}
-	l.saved = l.rec.Intent
-}
-
-func (l *life) publish(state, why string) {
-	kept := status.Kept{Project: l.row.Project, Agent: l.row.Name, State: state, Why: why,
-		Lives: l.rec.Generation, Restarts: l.rec.History.Count, Since: l.rec.Since}
-	if l.child != nil {
-		kept.PID, kept.Since, kept.Place = l.rec.Process.PID, l.rec.Started, PlaceSession
-		if l.rec.Unit != "" {
-			kept.Place = PlaceService
-		}
-	}
-	l.public.Store(&kept)
 }

@@ -75,7 +75,7 @@ func TestWhatFollowsAnEnding(t *testing.T) {
 		"not to be started, with its words":   {OnFailure, []string{"0s missing", "0s missing", "0s missing", "0s missing", "0s missing", "0s missing"}, Fail, "no such program"},
 		"a long life is a clean slate":        {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "0s kill", "62s kill"}, Start, "first"},
 		"a life of just the time is none":     {OnFailure, []string{"0s kill", "61s kill"}, Start, "restart 2"},
-		"slowly for ever is no burst":         {OnFailure, []string{"50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill"}, Start, "restart 8"},
+		"slowly and without end is no burst":  {OnFailure, []string{"50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill", "50s kill"}, Start, "restart 8"},
 		"long, but it never became ready":     {OnFailure, []string{"900ms kill", "900ms kill"}, Start, "restart 2"},
 		"exit 0 after failures ends it":       {OnFailure, []string{"0s kill", "0s kill", "0s ok"}, Rest, "it exited with code 0"},
 		"a long life after a burst's makings": {OnFailure, []string{"0s kill", "0s kill", "0s kill", "0s kill", "5m kill", "0s kill", "0s kill"}, Start, "restart 3"},

@@ -59,15 +59,6 @@ func (l *life) start(ctx context.Context) bool {
 	return true
 }
 
-// running announces that the agent runs.
-func (l *life) running(how string) {
-	l.publish("running", "")
-	if l.rec.Process.PID > 0 {
-		l.k.presence.started(l.row, l.rec.Process)
-	}
-	l.k.Log.Info("agent "+how, "agent", l.name, "pid", l.rec.Process.PID, "life", l.rec.Generation, "place", l.public.Load().Place)
-}
-
 // begin starts the main process of a life in the configured place.
 func (l *life) begin(ctx context.Context, mark string) (unit string, err error) {
 	if l.env == nil {

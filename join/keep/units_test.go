@@ -49,7 +49,7 @@ func TestTheServiceManagerIsReachedOnceItIsNeeded(t *testing.T) {
 		{name: "by hand", before: PlaceAuto, after: PlaceAuto, rows: []Row{sleeps}},
 		{name: "the first row", managed: true, before: PlaceAuto, after: PlaceAuto, rows: []Row{sleeps}, reload: 1},
 		{name: "the first row, all in sessions", managed: true, before: PlaceSession, after: PlaceSession, rows: []Row{sleeps}},
-		{name: "a record whose row went while nobody looked", before: PlaceSession, unit: "steward-agent-shop-a-1.service", atOnce: 1},
+		{name: "a record whose row went while no keeper ran", before: PlaceSession, unit: "steward-agent-shop-a-1.service", atOnce: 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)

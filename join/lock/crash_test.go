@@ -178,7 +178,7 @@ func TestBreakEndsTheHolder(t *testing.T) {
 	defer p.Close()
 	s, err := p.Find(t.Context(), "it")
 	if err != nil || !s.Alive || s.PID != cmd.Process.Pid {
-		t.Skipf("nobody can tell who holds it here: %+v, %v", s, err)
+		t.Skipf("the holder cannot be told here: %+v, %v", s, err)
 	}
 	b := Breaking{Status: s, By: "jesse", Why: "it hangs", Grace: 10 * time.Second}
 	if err := p.Break(t.Context(), b); !errors.Is(err, ErrHeld) {

@@ -72,7 +72,7 @@ func TestHeld(t *testing.T) {
 	}
 	again := take(t, p, "a")
 	if got := heldNames(t, p); got != "a held" {
-		t.Errorf("taken anew: %s", got)
+		t.Errorf("taken again: %s", got)
 	}
 	give(t, again)
 }
@@ -94,7 +94,7 @@ func TestWhoWaits(t *testing.T) {
 	}
 	h := take(t, p, "it")
 	if list, err := asker.Waiting("it"); err != nil || list == nil || len(list) != 0 {
-		t.Errorf("nobody waits: %v, %v", list, err)
+		t.Errorf("no process waits: %v, %v", list, err)
 	}
 	give(t, h)
 }

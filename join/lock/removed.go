@@ -38,7 +38,7 @@ func (h *Held) checkFile(ctx context.Context, tell func(string)) {
 		h.lost = true
 		words += fmt.Sprintf("others may get in: %v", err)
 	}
-	b := Breaking{Status: Status{Name: h.rec.Name}, By: "somebody", Why: words}
+	b := Breaking{Status: Status{Name: h.rec.Name}, By: "another process", Why: words}
 	if err := h.locks.folder.addTombstone(b, h.rec, "lock_file_removed", h.locks.opts.Now()); err != nil {
 		words += fmt.Sprintf("; this cannot be put on record: %v", err)
 	}

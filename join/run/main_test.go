@@ -68,12 +68,12 @@ func script(t testing.TB, text string) Spec {
 		Argv: []string{"/bin/sh", "-c", text}, Dir: dir, Env: []string{"PATH=" + standardPath, "LC_ALL=C"},
 		Grace: patience, Keep: 64 << 10, Mark: fmt.Sprintf("test-%d-%s", os.Getpid(), filepath.Base(filepath.Dir(dir))+filepath.Base(dir)),
 	}
-	t.Cleanup(func() { nobody(t, s) })
+	t.Cleanup(func() { nothingLeft(t, s) })
 	return s
 }
 
-// nobody fails if a process of the run is left, found by its mark, or by its working folder where that is visible.
-func nobody(t testing.TB, s Spec) {
+// nothingLeft fails if a process of the run is left, found by its mark, or by its working folder where that is visible.
+func nothingLeft(t testing.TB, s Spec) {
 	t.Helper()
 	left, err := proc.Marked(proc.MarkName, s.Mark)
 	if err != nil {

@@ -33,7 +33,7 @@ func Next(d agentstatus.Detail, n int, approved bool) (agentstatus.NextAction, e
 		return agentstatus.NextAction{}, noTask("it has no result yet")
 	}
 	if n > len(d.Result.Next) {
-		return agentstatus.NextAction{}, noTask(fmt.Sprintf("its result has %d next actions: there is none of number %d", len(d.Result.Next), n))
+		return agentstatus.NextAction{}, noTask(fmt.Sprintf("its result has %d next actions, and no number %d", len(d.Result.Next), n))
 	}
 	next := d.Result.Next[n-1]
 	if next.Human && !approved {

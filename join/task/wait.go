@@ -329,7 +329,7 @@ func running(d agentstatus.Detail, who string) string {
 			text += fmt.Sprintf(", attempt %d", k.Attempt)
 		}
 		if d.Abandoned {
-			text = fmt.Sprintf("process %d of %s had it in hand and is gone; a running steward or the next worker sees to it", k.Worker.PID, terminal.Clean(k.Agent))
+			text = fmt.Sprintf("process %d of %s worked on it and is gone; a running steward or the next worker concludes the task", k.Worker.PID, terminal.Clean(k.Agent))
 		}
 	}
 	return text

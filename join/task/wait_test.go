@@ -135,11 +135,11 @@ func TestWhenAnEndIsTheEnd(t *testing.T) {
 		"completed":                            {endedWith("completed"), never, 0},
 		"cancelled":                            {cancelled, never, 0},
 		"dead letter":                          {buried, never, 0},
-		"failed, nobody retries":               {endedWith("failed"), nil, 0},
+		"failed, without a retry":               {endedWith("failed"), nil, 0},
 		"failed, decided":                      {endedWith("failed"), always, 0},
 		"failed, a daemon that says nothing":   {endedWith("failed"), never, 10 * time.Second},
-		"deferred, nobody lifts it":            {endedWith("deferred"), always, 10 * time.Second},
-		"a retry on record that nobody begins": {unfinal, always, 10 * time.Second},
+		"deferred, without a release":            {endedWith("deferred"), always, 10 * time.Second},
+		"a retry on record that does not begin": {unfinal, always, 10 * time.Second},
 	} {
 		_, took, err := play(t, &scene{steps: []step{{0, c.d}}}, func(w *task.Waiter) { w.Decided = c.decided })
 		if err != nil || took != c.took {
@@ -159,7 +159,7 @@ func TestHowLongAWaitLasts(t *testing.T) {
 		limit time.Duration
 		took  time.Duration
 	}{
-		"nobody takes it":  {[]step{{0, in(task.StatePending)}}, 0, 70 * time.Second},
+		"never taken":  {[]step{{0, in(task.StatePending)}}, 0, 70 * time.Second},
 		"taken late":       {[]step{{0, in(task.StatePending)}, {50 * time.Second, in(task.StateRunning)}}, 0, 120 * time.Second},
 		"held for an hour": {[]step{{0, held}, {time.Hour, in(task.StateRunning)}}, 0, time.Hour + 70*time.Second},
 		"a limit":          {[]step{{0, held}}, 5 * time.Minute, 5 * time.Minute},

@@ -136,7 +136,7 @@ func TestErrorsByCode(t *testing.T) {
 		{"lost.sh", statusFailed, codeNotFound, severityError, `its interpreter "/no/such/interpreter" does not exist`, "lost.sh", 1},
 		{"windows.sh", statusFailed, codeNotFound, severityError, "carriage return", "windows.sh", 1},
 		{"fail.sh", statusFailed, codeExecution, severityError, "fail.sh ended with exit code 3: some words", "", 0},
-		{"kill.sh", statusFailed, codeExecution, severityError, "ended by SIGKILL, perhaps by the kernel for want of memory", "", 0},
+		{"kill.sh", statusFailed, codeExecution, severityError, "ended by SIGKILL, perhaps by the kernel because memory ran out", "", 0},
 		{"syntax.sh", statusFailed, codeExecution, severityError, "nonsense_command_x", "syntax.sh", 4},
 		{"merge.sh", statusFailed, codeConflict, severityFatal, "CONFLICT (content): Merge conflict in plain.sh", "plain.sh", 0},
 		{"limit.sh", statusFailed, codeLimited, severityWarning, "resets 3pm", "", 0},

@@ -128,7 +128,7 @@ func (a *attempt) endWords() string {
 	if e.Signal != "" {
 		words = fmt.Sprintf("%s was ended by %s", a.plan.name, e.Signal)
 		if e.Signal == "SIGKILL" {
-			words += ", perhaps by the kernel for want of memory"
+			words += ", perhaps by the kernel because memory ran out"
 		}
 	}
 	if last := cmp.Or(lastLine(e.Stderr.Text), lastLine(e.Stdout.Text)); a.plan.capture && last != "" {
