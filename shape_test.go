@@ -22,14 +22,11 @@ const (
 	samePackages = 2 // packages that may have an unexported type of the same name
 )
 
-var largerTypes = map[string]int{
-	"supervisor/decide.decision":  43,
-	"supervisor/decide.taskJudge": 85,
-}
+var largerTypes = map[string]int{}
 
 var largerStructs = map[string]int{}
 
-var commonTypes = []string{"answer", "board", "decision", "event", "folder", "job", "member", "message", "notice", "request", "result", "scanner", "source", "state", "view", "writer"}
+var commonTypes = []string{"answer", "board", "event", "folder", "job", "member", "message", "notice", "request", "result", "scanner", "source", "state", "view"}
 
 var largerFolders = map[string]int{}
 

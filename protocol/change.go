@@ -98,6 +98,8 @@ type Change struct {
 	Gate *Gate `json:"gate,omitempty"`
 	// Answer is the content of a VerbAnswer.
 	Answer *Answer `json:"answer,omitempty"`
+	// Cause is what a policy orders the Change for: Why is its sentence.
+	Cause Cause `json:"-"`
 }
 
 // Judged is what the decision for a Change rests on. The adapter compares it with the files before it writes.

@@ -93,6 +93,8 @@ type Snapshot struct {
 	Measures []Measure `json:"measures,omitempty"`
 	// Again is when the adapter wants another scan (a torn file, a late write); zero: none.
 	Again time.Time `json:"again,omitzero"`
+	// Divided is what Divide found; nil: it was not asked.
+	Divided *Division `json:"-"`
 }
 
 // Name sets project and protocol, and whether steward may change the files, in the Snapshot and everything in it.

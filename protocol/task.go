@@ -118,6 +118,15 @@ func (t *Task) Count(match func(Attempt) bool) int {
 	return n
 }
 
+// Committed lists the attempts whose result was taken away.
+func (t *Task) Committed() []Attempt {
+	n := len(t.Attempts)
+	if n == 0 || t.Attempts[n-1].Committed {
+		return t.Attempts // only the newest can lack its commit
+	}
+	return t.Attempts[:n-1]
+}
+
 // Attempt is the number of the current or next attempt, from 1. Deferrals do not count.
 func (t *Task) Attempt() int {
 	return 1 + t.Count(func(k Attempt) bool { return k.Action == ActionRetry })

@@ -22,7 +22,7 @@ func crowd(n int) *supervisor.State {
 		snap.Agents = append(snap.Agents, protocol.Agent{Name: name, Processes: protocol.Processes{PID: 1000 + i}, Status: "busy", Beat: protocol.Beat{At: noon}, Tasks: []string{id}})
 		snap.Tasks = append(snap.Tasks, protocol.Task{Request: protocol.Request{ID: id, Agent: name, Type: "code"}})
 		p.Plan.Agents = p.Plan.Agents.With(subject(protocol.KindAgent, name), heartbeat.Verdict{State: protocol.AgentAlive, Cause: protocol.Cause{Reason: protocol.ReasonBeats, Phrase: protocol.PhraseRecent}})
-		p.Plan.Tasks = p.Plan.Tasks.With(subject(protocol.KindTask, id), decide.TaskVerdict{State: protocol.TaskRunning, Why: "in flight (active_tasks) since 12:00:00"})
+		p.Plan.Tasks = p.Plan.Tasks.With(subject(protocol.KindTask, id), decide.TaskVerdict{State: protocol.TaskRunning, Cause: protocol.Cause{Reason: protocol.ReasonInFlight, Facts: protocol.Facts{Name: "active_tasks", At: noon}}})
 	}
 	return p
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 	"github.com/livhana/steward/supervisor"
 )
 
@@ -108,7 +109,7 @@ func heldTask(p *supervisor.State, snap *protocol.Snapshot, t *protocol.Task) He
 	subject := snap.Subject(protocol.KindTask, t.ID)
 	v := p.Plan.Tasks.Of(subject)
 	h := Held{Subject: subject.String(), Project: subject.Project, Protocol: subject.Protocol, ID: t.ID, Agent: t.Agent, Priority: t.Priority,
-		Reason: t.Hold.Reason, Why: v.Why, Since: instant(t.Hold.Since), NotBefore: instant(v.NotBefore), ReleaseBy: instant(t.Hold.ReleaseBy)}
+		Reason: t.Hold.Reason, Why: words.Sentence(v.Cause, p.View.Now), Since: instant(t.Hold.Since), NotBefore: instant(v.NotBefore), ReleaseBy: instant(t.Hold.ReleaseBy)}
 	if waits, ok := p.Plan.Memory.Gate.Held[subject]; ok {
 		h.Limit = waits.Limit
 		for _, shut := range waits.Shut {

@@ -48,7 +48,7 @@ func PlanOf(v decide.View, p decide.Plan) Plan {
 		for j := range s.Tasks {
 			subject := s.Subject(protocol.KindTask, s.Tasks[j].ID)
 			verdict := p.Tasks.Of(subject)
-			out.Verdicts = append(out.Verdicts, verdictOf(subject, string(verdict.State), verdict.Why, verdict.NotBefore))
+			out.Verdicts = append(out.Verdicts, verdictOf(subject, string(verdict.State), words.Sentence(verdict.Cause, v.Now), verdict.NotBefore))
 		}
 		for j := range s.Locks {
 			subject := s.Subject(protocol.KindLock, s.Locks[j].Resource)

@@ -170,8 +170,8 @@ func scene() *supervisor.State {
 				planner: {State: protocol.AgentDead, Cause: quoted(protocol.ReasonGone, "its process is gone"), Proof: true},
 			}),
 			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskVerdict{
-				running: {State: protocol.TaskRunning, Why: "in flight"},
-				held:    {State: protocol.TaskDeferred, Why: "memory is at 91 %", NotBefore: noon.Add(time.Minute)},
+				running: {State: protocol.TaskRunning, Cause: quoted("", "in flight")},
+				held:    {State: protocol.TaskDeferred, Cause: quoted("", "memory is at 91 %"), NotBefore: noon.Add(time.Minute)},
 			}),
 			Memory: decide.Memory{LastLook: noon,
 				Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {Uptime: heartbeat.Uptime{Beats: 9, LastGap: 30 * time.Second, Observed: time.Hour, Covered: time.Hour}}}),

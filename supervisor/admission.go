@@ -99,7 +99,7 @@ func (p *State) admit(q Admission, recent []decide.Promise, now time.Time) (Admi
 			answer.RetryAfter, answer.Why = judgeSoon, "it is being admitted"
 			return answer, subject
 		case t.Hold != nil:
-			answer.RetryAfter, answer.Why = verdict.NotBefore.Sub(now), verdict.Why
+			answer.RetryAfter, answer.Why = verdict.NotBefore.Sub(now), words.Sentence(verdict.Cause, now)
 			return answer, subject
 		case !memory.Admitted.IsZero() && now.Sub(memory.Admitted) < p.Config.Capacity.ClaimLapses: // it holds a reservation
 			answer.Admit, answer.Why = true, "it was admitted a moment ago"

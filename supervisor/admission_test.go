@@ -140,11 +140,15 @@ func picture(t *testing.T, now time.Time, folder string) *supervisor.State {
 		}
 		p.View.Snapshots = append(p.View.Snapshots, s)
 		verdicts[s.Subject(protocol.KindTask, "t")] = decide.TaskVerdict{State: protocol.TaskPending}
-		verdicts[s.Subject(protocol.KindTask, "held")] = decide.TaskVerdict{State: protocol.TaskDeferred, Why: "no room in " + name, NotBefore: now.Add(42 * time.Second)}
-		verdicts[s.Subject(protocol.KindTask, "freed")] = decide.TaskVerdict{State: protocol.TaskPending, Why: "admitted"}
+		verdicts[s.Subject(protocol.KindTask, "held")] = decide.TaskVerdict{State: protocol.TaskDeferred, Cause: quoted("no room in " + name), NotBefore: now.Add(42 * time.Second)}
+		verdicts[s.Subject(protocol.KindTask, "freed")] = decide.TaskVerdict{State: protocol.TaskPending, Cause: quoted("admitted")}
 	}
 	p.Plan.Tasks = decide.BookOf(verdicts)
 	return p
+}
+
+func quoted(text string) protocol.Cause {
+	return protocol.Cause{Phrase: protocol.PhraseQuote, Facts: protocol.Facts{Text: text}}
 }
 
 // What a worker or a program is told, by where it asks and for what.

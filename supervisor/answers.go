@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -15,7 +16,7 @@ const NoSteering = "the agent cannot be told to stop or given other requirements
 func (t *translator) answer(snap *protocol.Snapshot) {
 	c := &t.command
 	change := protocol.Change{Verb: protocol.VerbAnswer, Reason: protocol.ReasonOperator, Answer: c.Answer,
-		Why: fmt.Sprintf("%s answered: %s", c.Answer.By, decide.Clip(c.Answer.Label, decide.MaxSummary))}
+		Why: fmt.Sprintf("%s answered: %s", c.Answer.By, rules.Shorten(c.Answer.Label, rules.MaxSummary))}
 	matches := func(kind protocol.Kind, id string) bool {
 		change.Subject = snap.Subject(kind, id)
 		return c.Subject.Matches(change.Subject)

@@ -95,7 +95,7 @@ func (s *stage) doExplain(w []string) error {
 	if !v.NotBefore.IsZero() {
 		until = " until " + s.clock(v.NotBefore)
 	}
-	s.note("%s is %s%s: %s", w[0], v.State, until, v.Why)
+	s.note("%s is %s%s: %s", w[0], v.State, until, sentenceOf(v))
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -174,3 +175,30 @@ func (l *loop) complete(o order, d *projectState, now time.Time) order {
 
 // publishEvery is how old capacity.json may become while agents are registered.
 const publishEvery = 4 * time.Second
+
+// Decide decides, and fills the sentences into the plan: the Why of its changes, and the texts of its alerts.
+func Decide(v decide.View, m decide.Memory, cfg decide.Config) decide.Plan {
+	p := decide.Decide(v, m, cfg)
+	word(&p, cfg.Human, v.Now)
+	return p
+}
+
+// word fills in the sentences. human is the name that addresses the operator.
+func word(p *decide.Plan, human string, now time.Time) {
+	for _, list := range [][]protocol.Change{p.Changes, p.Waiting} {
+		for i := range list {
+			c := &list[i]
+			if a, logged := p.Logged[c.Code]; logged && c.Verb == protocol.VerbLog {
+				c.Why = words.Alert(a, human, now).Summary
+			} else {
+				c.Why = words.Sentence(c.Cause, now)
+			}
+		}
+	}
+	for i := range p.Alerts {
+		p.Alerts[i] = words.Alert(p.Alerts[i], human, now)
+	}
+	for i := range p.Ends {
+		p.Ends[i].Why = words.Sentence(p.Ends[i].Cause, now)
+	}
+}

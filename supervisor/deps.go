@@ -41,7 +41,8 @@ type Speaker struct {
 	// error, steward only observes. nil: always ready.
 	Ready func() error
 
-	hindered *protocol.Fault // the last error of Ready; nil: none
+	hindered  *protocol.Fault     // the last error of Ready; nil: none
+	completed *protocol.Completed // the tasks that the last scan showed as completed
 }
 
 // acts reports whether steward may change the protocol's files now.

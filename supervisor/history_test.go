@@ -127,7 +127,7 @@ func TestNoVerdictByAnOldLook(t *testing.T) {
 	view := s.look()
 	due := midnight.Add(200 * time.Second)
 	view.Now = due.Add(time.Second)
-	plan := decide.Decide(view, s.memory, s.cfg)
+	plan := supervisor.Decide(view, s.memory, s.cfg)
 	if concludes(plan) || !plan.Looks["demo"].Equal(due) {
 		t.Errorf("by a look from before the task was due: %+v; the next one at %v", plan.Changes, plan.Looks["demo"])
 	}

@@ -235,7 +235,7 @@ func TestSilenceOutOfSight(t *testing.T) {
 			if !tc.looked.IsZero() {
 				m.Agents = decide.BookOf(map[protocol.Subject]heartbeat.Memory{codex: {Looked: tc.looked, Judged: heartbeat.Judged{State: protocol.AgentDead}}})
 			}
-			plan := decide.Decide(decide.View{Now: now}, m, newStage(t).cfg)
+			plan := supervisor.Decide(decide.View{Now: now}, m, newStage(t).cfg)
 			if len(plan.Alerts) != tc.alerts || len(plan.Memory.Silence.Agents) != tc.alerts {
 				t.Errorf("%d alerts, about %v", len(plan.Alerts), plan.Memory.Silence.Agents)
 			}

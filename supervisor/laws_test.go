@@ -14,11 +14,12 @@ import (
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/status/words"
 	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// flat is a Book as a map, to compare with another whatever they share.
+// flat is a Book as a map, to compare with another whichever values they share.
 func flat[V any](b decide.Book[V]) map[protocol.Subject]V { return maps.Collect(b.All()) }
 
 // flatMemory is a Memory that can be compared, with its Books beside it.
@@ -51,7 +52,7 @@ func TestSameViewSamePlan(t *testing.T) {
 			view := aLook(time.Now().In(zone))
 			var dumped decide.View
 			reread(t, view, &dumped)
-			a, b := decide.Decide(view, decide.Memory{}, settings()), decide.Decide(dumped, decide.Memory{}, settings())
+			a, b := supervisor.Decide(view, decide.Memory{}, settings()), supervisor.Decide(dumped, decide.Memory{}, settings())
 			if x, y := dump(t, a), dump(t, b); x != y {
 				t.Errorf("another plan:\n%s\n%s", x, y)
 			}
@@ -70,7 +71,7 @@ func checkReasons(t fataler, plan decide.Plan) {
 	t.Helper()
 	for subject, v := range plan.Tasks.All() {
 		if v.Reason == "" {
-			t.Fatalf("%s is %s without a reason: %s", subject, v.State, v.Why)
+			t.Fatalf("%s is %s without a reason: %s", subject, v.State, sentenceOf(v))
 		}
 	}
 	for subject, v := range plan.Agents.All() {
@@ -85,6 +86,8 @@ func checkReasons(t fataler, plan decide.Plan) {
 	}
 }
 
+func sentenceOf(v decide.TaskVerdict) string { return words.Sentence(v.Cause, midnight) }
+
 // checkSettled holds a plan to the law that a task which nothing is left to do about is only cheaper to judge: judged in full
 // it comes out the same.
 func checkSettled(t fataler, view decide.View, memory decide.Memory, cfg decide.Config, plan decide.Plan) {
@@ -95,7 +98,7 @@ func checkSettled(t fataler, view decide.View, memory decide.Memory, cfg decide.
 			memory.Tasks = memory.Tasks.With(subject, m)
 		}
 	}
-	again := decide.Decide(view, memory, cfg)
+	again := supervisor.Decide(view, memory, cfg)
 	a, b := []any{withoutLog(plan.Changes), plan.Alerts, withoutLog(plan.Waiting), plan.Open, flat(plan.Tasks)},
 		[]any{withoutLog(again.Changes), again.Alerts, withoutLog(again.Waiting), again.Open, flat(again.Tasks)}
 	for i := range a {
@@ -113,7 +116,7 @@ func withoutLog(changes []protocol.Change) []protocol.Change {
 // TestResetTimeIsOfThePlace: "resets 3pm" is meant in the time of the machine.
 func TestResetTimeIsOfThePlace(t *testing.T) {
 	noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.FixedZone("", -7*3600))
-	for _, c := range decide.Decide(aLook(noon), decide.Memory{}, settings()).Changes {
+	for _, c := range supervisor.Decide(aLook(noon), decide.Memory{}, settings()).Changes {
 		if c.Verb == protocol.VerbRetry {
 			if due := c.Until.In(noon.Location()); due.Hour() != 15 || due.Minute() > 1 {
 				t.Errorf("due %v", due)
@@ -132,11 +135,11 @@ func TestBusyAndObservedAreLeftAlone(t *testing.T) {
 		view := aLook(midnight)
 		view.Load.CPU = protocol.Used(0.99)
 		view.Snapshots[0].Tasks[1].Outcome.Failures[0].Code = "FILE_NOT_FOUND"
-		if n := len(decide.Decide(view, decide.Memory{}, settings()).Changes); n != 2 {
+		if n := len(supervisor.Decide(view, decide.Memory{}, settings()).Changes); n != 2 {
 			t.Fatalf("%d changes otherwise", n)
 		}
 		set(&view.Snapshots[0])
-		plan := decide.Decide(view, decide.Memory{}, settings())
+		plan := supervisor.Decide(view, decide.Memory{}, settings())
 		if len(plan.Changes) != 0 || len(plan.Memory.Projects["demo"].Retries) != 0 {
 			t.Errorf("%s: %+v, paid %v", name, plan.Changes, plan.Memory.Projects["demo"].Retries)
 		}
@@ -146,11 +149,11 @@ func TestBusyAndObservedAreLeftAlone(t *testing.T) {
 // TestDecideChangesNoMemory: the old memory may be shared with readers.
 func TestDecideChangesNoMemory(t *testing.T) {
 	view := aLook(midnight)
-	old := decide.Decide(view, decide.Memory{}, settings()).Memory
+	old := supervisor.Decide(view, decide.Memory{}, settings()).Memory
 	before := string(encoded(t, old))
 	view.Now = view.Now.Add(time.Minute)
 	view.Snapshots[0].At = view.Now
-	decide.Decide(view, old, settings())
+	supervisor.Decide(view, old, settings())
 	if after := string(encoded(t, old)); after != before {
 		t.Errorf("the memory was changed:\n%s\n%s", before, after)
 	}
@@ -170,7 +173,7 @@ func TestAbsentProjectsAreRemembered(t *testing.T) {
 	before := s.memory
 	view := s.look()
 	view.Snapshots = view.Snapshots[:1]
-	plan := decide.Decide(view, s.memory, s.cfg)
+	plan := supervisor.Decide(view, s.memory, s.cfg)
 	if len(plan.Alerts) != 0 {
 		t.Errorf("alerts: %+v", plan.Alerts)
 	}

@@ -15,7 +15,7 @@ type loop struct {
 	deps    Deps
 	log     *slog.Logger
 	now     func() time.Time
-	judge   func(decide.View, decide.Memory, decide.Config) decide.Plan // decide.Decide
+	judge   func(decide.View, decide.Memory, decide.Config) decide.Plan // Decide
 	metrics *Metrics
 	state   atomic.Pointer[State]
 
@@ -49,7 +49,7 @@ type effect struct {
 
 func newLoop(cfg decide.Config, list []Project, memory decide.Memory, deps Deps, now func() time.Time, log *slog.Logger, metrics *Metrics) *loop {
 	deps.fillOptional()
-	l := &loop{deps: deps, log: log, now: now, judge: decide.Decide, cfg: cfg, memory: memory, metrics: metrics, projects: projects{},
+	l := &loop{deps: deps, log: log, now: now, judge: Decide, cfg: cfg, memory: memory, metrics: metrics, projects: projects{},
 		record: recorder{note: deps.Note, log: log, overflow: map[string]time.Time{}}, ended: endings{}}
 	for _, p := range list {
 		l.projects[p.Name] = newProjectState(p)

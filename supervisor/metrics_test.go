@@ -39,7 +39,7 @@ func measuredPicture() *State {
 		Plan: decide.Plan{
 			Agents: decide.BookOf(map[protocol.Subject]heartbeat.Verdict{agent: {State: protocol.AgentDead},
 				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {State: protocol.AgentDead}}),
-			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskVerdict{lost: {State: protocol.TaskFailed}, odd: {State: protocol.TaskDeferred, Reason: protocol.ReasonCapacity}}),
+			Tasks: decide.BookOf(map[protocol.Subject]decide.TaskVerdict{lost: {State: protocol.TaskFailed}, odd: {State: protocol.TaskDeferred, Cause: protocol.Cause{Reason: protocol.ReasonCapacity}}}),
 			Memory: decide.Memory{Agents: decide.BookOf(map[protocol.Subject]heartbeat.Memory{agent: {Uptime: heartbeat.Uptime{Observed: 40 * time.Second, Covered: 10 * time.Second}},
 				{Project: "site", Protocol: "agentstatus", Kind: protocol.KindAgent, ID: "codex"}: {Uptime: heartbeat.Uptime{Observed: 10 * time.Second, Covered: 10 * time.Second}}})},
 		},

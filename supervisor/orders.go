@@ -281,7 +281,7 @@ func (o *Orders) tell(tell func(rules.Alert) error) {
 
 // orderAlert is the incident about an unusable order file.
 func orderAlert(p Pause) rules.Alert {
-	a := rules.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: decide.CareOptions(),
+	a := rules.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: []rules.Option{{ID: decide.OptionDone, Label: "Taken care of"}},
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "orders"},
 		Summary: "an order to pause a project cannot be read, and stays in force"}
 	a.Key = decide.KeyOf(a)

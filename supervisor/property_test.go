@@ -11,6 +11,7 @@ import (
 
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -101,7 +102,7 @@ func crashWithin(t *rapid.T, s *stage) {
 		}
 		return nil
 	}
-	plan := decide.Decide(s.look(), s.memory, s.cfg)
+	plan := supervisor.Decide(s.look(), s.memory, s.cfg)
 	s.memory = plan.Memory
 	for _, a := range plan.Alerts {
 		s.raise(a)

@@ -70,7 +70,7 @@ func (w *recorder) verdicts(old, plan *decide.Plan, memory *decide.Memory, now t
 	}
 	for subject, turn := range plan.Tasks.Since(old.Tasks) {
 		if v := turn.Is; (turn.Was == nil || turn.Was.State != v.State) && memory.Tasks.Of(subject).State != v.State {
-			add(subject, string(v.State), string(v.Reason), v.Why)
+			add(subject, string(v.State), string(v.Reason), words.Sentence(v.Cause, now))
 		}
 	}
 	for subject, turn := range plan.Locks.Since(old.Locks) {

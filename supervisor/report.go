@@ -253,7 +253,7 @@ func (p *State) usage(ids ...protocol.Identity) *UsageReport {
 func (p *State) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {
 	v := p.Plan.Tasks.Of(s.Subject(protocol.KindTask, t.ID))
 	r := TaskReport{Project: s.Project, Protocol: s.Protocol, ID: t.ID, State: v.State, Agent: t.Agent, Type: t.Type,
-		Priority: t.Priority, Attempt: t.Attempt(), Created: instant(t.Created), NotBefore: instant(v.NotBefore), Reason: v.Reason, Why: v.Why, Steps: t.Steps}
+		Priority: t.Priority, Attempt: t.Attempt(), Created: instant(t.Created), NotBefore: instant(v.NotBefore), Reason: v.Reason, Why: words.Sentence(v.Cause, p.View.Now), Steps: t.Steps}
 	r.State = cmp.Or(r.State, protocol.TaskPending)
 	if g := t.Progress; !g.At.IsZero() {
 		r.Progress = &ProgressReport{Percent: g.Percent, Step: g.Step, At: g.At.UTC(), EverySeconds: g.Every.Seconds()}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -51,7 +52,7 @@ func TestReleaseUnderWayHasItsRoom(t *testing.T) {
 	s := twoProjects(t, 64)
 	s.demo().finish("t1", protocol.Outcome{Status: "completed", Agent: "codex"}, s.now)
 	view := s.look()
-	plan := decide.Decide(view, s.memory, s.cfg)
+	plan := supervisor.Decide(view, s.memory, s.cfg)
 	if got := releases(plan); !slices.Equal(got, []string{"t3"}) {
 		t.Fatalf("t1 has ended, and %v may go", got)
 	}
@@ -63,7 +64,7 @@ func TestReleaseUnderWayHasItsRoom(t *testing.T) {
 		for i := range view.Snapshots {
 			view.Snapshots[i].Busy = view.Snapshots[i].Project == "demo"
 		}
-		plan = decide.Decide(view, plan.Memory, s.cfg)
+		plan = supervisor.Decide(view, plan.Memory, s.cfg)
 		if got := releases(plan); len(got) > 0 {
 			t.Fatalf("%d s later %v may go, in the place of t3", second+1, got)
 		}
@@ -80,7 +81,7 @@ func TestRoomOfAProjectNobodyLooksAt(t *testing.T) {
 	for held := true; held && s.now.Before(gone.Add(3*time.Minute)); {
 		s.now = s.now.Add(time.Second)
 		view := s.look()
-		plan := decide.Decide(view, s.memory, s.cfg)
+		plan := supervisor.Decide(view, s.memory, s.cfg)
 		s.memory, held = plan.Memory, len(releases(plan)) == 0
 	}
 	s.folders["demo"] = demo
@@ -102,7 +103,7 @@ func TestWaitInAProjectNobodyLooksAt(t *testing.T) {
 		known bool
 	}{{0, true}, {7*day - time.Hour, true}, {7*day + time.Hour, false}} {
 		s.now = since.Add(c.after).Add(time.Minute)
-		held, known := decide.Decide(s.look(), s.memory, s.cfg).Memory.Gate.Held[t4]
+		held, known := supervisor.Decide(s.look(), s.memory, s.cfg).Memory.Gate.Held[t4]
 		if known != c.known || known && !held.Since.Equal(since) {
 			t.Errorf("after %v it is known to wait: %v, since %v", c.after, known, held.Since)
 		}

@@ -221,6 +221,8 @@ func (l *scanner) observe(ctx context.Context, name string, s *Speaker, look pro
 		snap.Faults = append(slices.Clip(snap.Faults), *s.hindered)
 	}
 	snap.Name(l.project.Name, name, s.acts())
+	d := snap.Divide(s.completed)
+	s.completed, snap.Divided = d.List, &d
 	return snap, true
 }
 

@@ -236,7 +236,7 @@ func (b *brain) doors() supervisor.Deps {
 // judge makes a plan, and holds it to the laws.
 func (b *brain) judge(view decide.View, old decide.Memory, cfg decide.Config) decide.Plan {
 	m := b.m
-	plan := decide.Decide(view, old, cfg)
+	plan := supervisor.Decide(view, old, cfg)
 	b.decided++
 	b.mirror()
 	if b.stopping {

@@ -3,12 +3,12 @@ package supervisor_test
 import (
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -225,7 +225,7 @@ func (m *simulation) checkPlan(v decide.View, old decide.Memory, p decide.Plan) 
 	m.checkTwice(v, p)
 	for subject, verdict := range p.Tasks.All() { // in whatever order: each is entered with its own
 		if j := m.jobs[subject]; j != nil { // else its files were cleared away since the look
-			j.last, j.why = verdict.State, verdict.Why
+			j.last, j.why = verdict.State, sentenceOf(verdict)
 		}
 	}
 	if m.brain.decided%101 == 0 {
@@ -267,7 +267,7 @@ func (m *simulation) checkDump(v decide.View, old decide.Memory, p decide.Plan) 
 	var memory decide.Memory
 	reread(m, v, &view)
 	reread(m, old, &memory)
-	again := decide.Decide(view, memory, m.cfg)
+	again := supervisor.Decide(view, memory, m.cfg)
 	if a, b := dump(m, p), dump(m, again); a != b {
 		m.Fatalf("a dump leads to another plan:\n%s\n%s", a, b)
 	}
@@ -361,7 +361,7 @@ func letIn(old decide.Memory, p decide.Plan, s *site) (ids []string) {
 		subject := subjectOf(s, protocol.KindTask, id)
 		v, t := p.Tasks.Of(subject), p.Memory.Tasks.Of(subject)
 		fresh := t.Judged && !old.Tasks.Of(subject).Judged && v.State == protocol.TaskPending && t.Run == max(old.Tasks.Of(subject).Run, 1) &&
-			!strings.Contains(v.Why, "when first judged") && !old.Tasks.Of(subject).Held
+			v.Reason != protocol.ReasonTooLate && !old.Tasks.Of(subject).Held
 		released := slices.ContainsFunc(p.Changes, func(c protocol.Change) bool {
 			return c.Subject == subject && c.Verb == protocol.VerbRelease && (c.Reason == protocol.ReasonRoom || c.Reason == protocol.ReasonDue)
 		})
@@ -381,7 +381,7 @@ func (m *simulation) checkGate(v decide.View, old decide.Memory, p decide.Plan) 
 			limit := c.task.Throttle.Or(m.cfg.Capacity.Threshold) + 0.02
 			if cpu, memory := load.CPU.Or(0), load.Memory.Or(0); (cpu > limit || memory > limit) && m.exact(old, p.Memory) {
 				m.Fatalf("gate: %s is admitted at %.3f of the processor and %.3f of the memory; its limit is %.3f: %s", id, cpu, memory, limit,
-					p.Tasks.Of(subjectOf(s, protocol.KindTask, id)).Why)
+					sentenceOf(p.Tasks.Of(subjectOf(s, protocol.KindTask, id))))
 			}
 			m.checkOvertaking(v, p, s, id)
 			if m.kind == herded {

@@ -9,6 +9,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -108,7 +109,7 @@ func (m *simulation) checkForgotten(v decide.View, p decide.Plan) {
 				!slices.ContainsFunc(p.Changes, func(c protocol.Change) bool {
 					return c.Subject == subject && c.Verb != protocol.VerbRenew && c.Verb != protocol.VerbLog
 				}) {
-				m.Fatalf("forgotten: %s is held (%s) although the machine has been idle for %v: %s", t.ID, h.Reason, m.awake-m.promises.idle, p.Tasks.Of(subject).Why)
+				m.Fatalf("forgotten: %s is held (%s) although the machine has been idle for %v: %s", t.ID, h.Reason, m.awake-m.promises.idle, sentenceOf(p.Tasks.Of(subject)))
 			}
 		}
 	}
@@ -130,10 +131,10 @@ func (m *simulation) checkOvertaking(v decide.View, p decide.Plan, s *site, id s
 		other := m.waiterOf(v, p, subject)
 		if other.rank > mine.rank && other.limit >= mine.limit {
 			m.Fatalf("order: %s (%v since %v) is admitted before %s (%v since %v), which waits: %s", id, mine.rank, mine.since, subject.ID, other.rank, other.since,
-				p.Tasks.Of(subject).Why)
+				sentenceOf(p.Tasks.Of(subject)))
 		}
 		if other.rank == mine.rank && other.since.Before(mine.since) && other.limit >= mine.limit {
-			m.Fatalf("order: %s (%v) is admitted before %s, as urgent and older (%v): %s", id, mine.since, subject.ID, other.since, p.Tasks.Of(subject).Why)
+			m.Fatalf("order: %s (%v) is admitted before %s, as urgent and older (%v): %s", id, mine.since, subject.ID, other.since, sentenceOf(p.Tasks.Of(subject)))
 		}
 	}
 }
@@ -212,7 +213,7 @@ func (m *simulation) checkTold(v decide.View, p decide.Plan) {
 			j.failed = m.awake
 		}
 		if m.awake-j.failed > 10*time.Second {
-			m.Fatalf("untold: %s is %s (%s) for %v, and nobody was told", subject.ID, verdict.State, verdict.Why, m.awake-j.failed)
+			m.Fatalf("untold: %s is %s (%s) for %v, and nobody was told", subject.ID, verdict.State, sentenceOf(verdict), m.awake-j.failed)
 		}
 	}
 }
@@ -233,7 +234,7 @@ func (m *simulation) checkAnnounced(v decide.View, p decide.Plan) {
 	if !later.Now.After(v.Now) || v.Resumed {
 		return
 	}
-	next := decide.Decide(later, p.Memory, m.cfg)
+	next := supervisor.Decide(later, p.Memory, m.cfg)
 	for _, c := range next.Changes {
 		_, queued := p.Memory.Gate.Held[c.Subject] // what is promised fades from sample to sample
 		known := func(x protocol.Change) bool { return x.Subject == c.Subject }

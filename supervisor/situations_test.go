@@ -21,6 +21,7 @@ import (
 	"github.com/livhana/steward/protocol/mailbox"
 	"github.com/livhana/steward/protocol/protocoltest"
 	"github.com/livhana/steward/protocol/ralph"
+	"github.com/livhana/steward/supervisor"
 	"github.com/livhana/steward/supervisor/decide"
 )
 
@@ -164,7 +165,7 @@ func (s *situation) turn() decide.Plan {
 	quarter := protocol.Used(0.25)
 	view := decide.View{Now: s.now, Snapshots: []protocol.Snapshot{snap}, Incidents: s.heads, Looked: []string{"shop"}}
 	view.Load.At, view.Load.CPU, view.Load.Memory, view.Load.Files, view.Load.Disk = s.now, quarter, quarter, quarter, quarter
-	plan := decide.Decide(view, s.memory, s.cfg)
+	plan := supervisor.Decide(view, s.memory, s.cfg)
 	s.memory = plan.Memory
 	for _, a := range plan.Alerts {
 		s.hear(a)

@@ -110,7 +110,7 @@ func (s *stage) turn() decide.Plan {
 	s.t.Helper()
 	s.ran = true
 	view := s.look()
-	plan := decide.Decide(view, s.memory, s.cfg)
+	plan := supervisor.Decide(view, s.memory, s.cfg)
 	if s.turns++; s.turns <= 20 || s.turns%10 == 0 || len(plan.Changes)+len(plan.Alerts) > 0 {
 		s.checkDump(view, plan) // in a long wait, nine turns of ten are like the one before
 	}
@@ -163,7 +163,7 @@ func (s *stage) checkDump(view decide.View, plan decide.Plan) {
 	var m decide.Memory
 	reread(s.t, view, &v)
 	reread(s.t, s.memory, &m)
-	again := decide.Decide(v, m, s.cfg)
+	again := supervisor.Decide(v, m, s.cfg)
 	if a, b := dump(s.t, plan), dump(s.t, again); a != b {
 		s.t.Fatalf("at %s a dump leads to another plan:\n%s\n%s", s.clock(s.now), a, b)
 	}

@@ -209,7 +209,7 @@ func (t *translator) retry(change protocol.Change, task *protocol.Task, state pr
 		return no("it is in hand (%s), and %s is %s", task.Named, cmp.Or(task.Agent, "its agent"), cmp.Or(agent.State, protocol.AgentUnknown))
 	case task.Foreign:
 		change.Verb, change.Action, change.Rule, change.Code = protocol.VerbRequeue, protocol.ActionRetry, decide.RuleOperator, "OPERATOR"
-		change.Attempt = len(decide.Committed(task)) + 1
+		change.Attempt = len(task.Committed()) + 1
 		return change, nil
 	case task.Outcome != nil && !task.Outcome.Succeeded() && task.Ref.Path != "":
 		c := decide.ManualRetry(task, t.now, t.lease)

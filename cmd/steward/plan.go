@@ -70,7 +70,7 @@ func showPlan(ctx context.Context, a *cli.App, dirs []string) error {
 		}
 	}
 	view.Incidents = escalate.ReadHeads(filepath.Join(paths.State, "incidents"))
-	return cli.Tell(a, status.PlanOf(view, decide.Decide(view, memory, cfg.Policies())), views.Plan)
+	return cli.Tell(a, status.PlanOf(view, supervisor.Decide(view, memory, cfg.Policies())), views.Plan)
 }
 
 // withPauses marks the projects that the operator paused as observed only.

@@ -39,6 +39,8 @@ type Alert struct {
 	// Resolve: the condition is over; Detail says why. Apart from these, only Key (or the fields it is derived from)
 	// is read.
 	Resolve bool `json:"resolve,omitempty"`
+	// Notice is what a policy tells; Summary, Spoken and Detail are its texts.
+	Notice *Notice `json:"-"`
 }
 
 // Option is one answer that the operator may give to an incident.

@@ -28,7 +28,7 @@ var reasons = map[protocol.Reason]string{
 	protocol.ReasonRepair:     "a crash left a change half done",
 	protocol.ReasonUntaken:    "waits for [{agent}|an agent] to take it",
 	protocol.ReasonInFlight:   "in flight ({name}) since {at recent}",
-	protocol.ReasonOverdue:    "over its time of {limit exact} since {at}; {text}",
+	protocol.ReasonOverdue:    "over its time of {limit exact} since {at}; {base}",
 	protocol.ReasonAwaits:     "waits for {name}",
 	protocol.ReasonTooLate:    "waits for {agent} to take it (it lay open too long to be held when first judged)",
 	protocol.ReasonBusy:       "its project is being changed in this moment",

@@ -6,6 +6,7 @@
 package words
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -16,14 +17,26 @@ import (
 
 // Sentence returns what a cause says, as of now; "" for the zero Cause.
 func Sentence(c protocol.Cause, now time.Time) string {
-	if c.Phrase == "" {
-		return fill(reasons[c.Reason], &c.Facts, now)
+	return fill(template(c.Phrase, c.Reason), factsOf(&c.Facts, now))
+}
+
+// template finds the template of a phrase, or without one of a reason.
+func template(p protocol.Phrase, r protocol.Reason) string {
+	if p == "" {
+		return reasons[r]
 	}
-	return fill(phrases[c.Phrase], &c.Facts, now)
+	return cmp.Or(phrases[p], taskPhrases[p], noticePhrases[p])
+}
+
+// lookup returns a fact as text by its name and format, and whether it is there.
+type lookup func(name string) (string, bool)
+
+func factsOf(f *protocol.Facts, now time.Time) lookup {
+	return func(name string) (string, bool) { return fact(name, f, now) }
 }
 
 // fill renders a template.
-func fill(template string, f *protocol.Facts, now time.Time) string {
+func fill(template string, get lookup) string {
 	var out strings.Builder
 	for {
 		at := strings.IndexAny(template, "{[")
@@ -34,14 +47,14 @@ func fill(template string, f *protocol.Facts, now time.Time) string {
 		end := at + strings.IndexByte(template[at:], template[at]+2) // the brace or the bracket that closes
 		inner := template[at+1 : end]
 		if template[at] == '{' {
-			text, _ := fact(inner, f, now)
+			text, _ := get(inner)
 			out.WriteString(text)
 		} else {
 			part, otherwise, _ := strings.Cut(inner, "|")
-			if !applies(part, f, now) {
+			if !applies(part, get) {
 				part = otherwise
 			}
-			out.WriteString(fill(strings.TrimPrefix(part, condition(part)), f, now))
+			out.WriteString(fill(strings.TrimPrefix(part, condition(part)), get))
 		}
 		template = template[end+1:]
 	}
@@ -56,12 +69,12 @@ func condition(part string) string {
 }
 
 // applies reports whether the fact that a part asks for is there, or without one all that it names.
-func applies(part string, f *protocol.Facts, now time.Time) bool {
+func applies(part string, get lookup) bool {
 	if asked := condition(part); asked != "" {
 		part = "{" + asked[len("{?"):]
 	}
 	for _, name := range facts(part) {
-		if _, known := fact(name, f, now); !known {
+		if _, known := get(name); !known {
 			return false
 		}
 	}
@@ -82,7 +95,7 @@ func fact(name string, f *protocol.Facts, now time.Time) (string, bool) {
 	name, format, _ := strings.Cut(name, " ")
 	switch v := value(name, f).(type) {
 	case protocol.Phrase:
-		return fill(phrases[v], f, now), v != ""
+		return fill(template(v, ""), factsOf(f, now)), v != ""
 	case string:
 		if format == "quoted" {
 			return strconv.Quote(v), true

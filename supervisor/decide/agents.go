@@ -1,241 +1,213 @@
 package decide
 
 import (
-	"fmt"
-	"slices"
-	"strings"
+	"time"
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/status/words"
 )
 
-// agentCase is an agent together with the verdict on it.
-type agentCase struct {
-	agent   *protocol.Agent
-	verdict heartbeat.Verdict
-	mem     heartbeat.Memory
-	limits  heartbeat.Limits
-	hands   hands
-	used    protocol.Share // its own load, while its heartbeat is fresh
+// agentRuling is all that the rules can say about an agent.
+type agentRuling struct {
+	ruling
+	reap   Reap // what is remembered of its orphans
+	joined bool // it fell silent with others, and the one alert about them speaks of it
 }
 
-// names reports whether the agent says that it works on the task.
-func (a *agentCase) names(task string) bool {
-	if a == nil {
-		return false
+// agentSubject is an agent case and where it stands.
+type agentSubject struct {
+	*env
+	*agentCase
+	s       *protocol.Snapshot
+	subject protocol.Subject
+}
+
+// meetAgents judges the life of every agent of a snapshot.
+func meetAgents(e *env, s *protocol.Snapshot) []agentCase {
+	clock := e.clock(s)
+	clock.Doubt, clock.WaitUntil = e.view.Doubt, e.silence.Until
+	if soon := clock.Now.Add(2 * e.cfg.LookEvery); blind(s) && soon.After(clock.WaitUntil) {
+		clock.WaitUntil = soon
 	}
-	for _, id := range a.agent.Tasks {
-		if id == task {
+	inHands := inHands(s, &e.cfg)
+	cases := make([]agentCase, len(s.Agents))
+	for i := range s.Agents {
+		a, c := &s.Agents[i], &cases[i]
+		limits, mem := e.cfg.Heartbeat.Of(s.Protocol, a), e.last.Agents.Of(s.Subject(protocol.KindAgent, a.Name))
+		c.agent, c.hands = a, inHands[a.Name]
+		facts := e.facts(a, mem)
+		facts.Task = c.hands.within(limits)
+		c.verdict, c.mem = heartbeat.Judge(facts, mem, clock, limits, e.cfg.Heartbeat)
+		if heartbeat.Fresh(*a, c.mem, limits) {
+			c.used = rounded(a.Used)
+		}
+	}
+	return cases
+}
+
+// judgeAgent rules on an agent whose life is judged.
+func judgeAgent(a agentSubject) (r agentRuling) {
+	r.rescanAt(a.verdict.Deadline, a.now)
+	register(a, &r)
+	tellAgent(a, &r)
+	reapOrphans(a, &r)
+	return r
+}
+
+// register writes the agent's state into the shared registry when the state changes.
+func register(a agentSubject, r *agentRuling) {
+	if a.agent.Ref.Path == "" {
+		return
+	}
+	word, reason := "", a.verdict.Reason
+	switch {
+	case a.dead():
+		word = "error"
+	case a.verdict.InError && a.agent.Status == "error":
+		word, reason = "error", protocol.ReasonError
+	case a.alive() && (a.agent.Recorded == "error" || a.agent.Recorded == "unknown") && a.agent.Status != "":
+		word, reason = a.agent.Status, protocol.ReasonBeats
+	}
+	if word != "" && word != a.agent.Recorded {
+		r.change(a.s, a.verdict.Cause, protocol.Change{Verb: protocol.VerbMark, Subject: a.subject, Reason: reason,
+			Judged: protocol.Judged{Ref: a.agent.Ref, Seen: a.verdict.Heard}, Agent: a.agent.Name, Status: word})
+	}
+}
+
+// tellAgent tells the user of an agent that is dead, hangs, or is in error. Everything that waits for its work waits in vain.
+// See docs/decisions.md, "Only status: error is an incident".
+func tellAgent(a agentSubject, r *agentRuling) {
+	switch {
+	case a.dead():
+		tellDead(a, r)
+	case a.verdict.State == protocol.AgentHung:
+		alert, n := aboutAgent(a, "agent_hung", protocol.PhraseAgentHangs)
+		n.Follows = endProcesses(a, r)
+		r.tell(alert, n)
+		if len(r.ends) > 0 { // lasts until the agent is back, because its keeper may restart it at once
+			n.Phrase, n.Task = protocol.PhraseAgentEnded, a.hands.tasks[0].ID
+			r.tell(rules.Alert{Kind: "agent_ended", Severity: protocol.Medium, Subject: a.subject, Agent: a.agent.Name, Lasting: true,
+				Occurrence: alert.Occurrence}, n)
+		}
+	case a.verdict.InError && (a.agent.Failed || a.agent.Status == "error"):
+		alert, n := aboutAgent(a, "agent_error", protocol.PhraseAgentError)
+		n.Text, alert.Occurrence = a.verdict.Error, ""
+		r.tell(alert, n)
+		r.conditions[len(r.conditions)-1].words = a.verdict.Error
+	}
+}
+
+// aboutAgent begins an alert about an agent and the tasks that it has in flight.
+func aboutAgent(a agentSubject, kind string, p protocol.Phrase) (rules.Alert, rules.Notice) {
+	tasks := OpenTasksOf(a.s, a.agent.Name)
+	alert := rules.Alert{Kind: kind, Severity: protocol.High, Subject: a.subject, Agent: a.agent.Name, Occurrence: stamp(a.verdict.Since),
+		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: careOptions()}
+	n := rules.Notice{Phrase: p, Cause: a.verdict.Cause, Facts: protocol.Facts{Agent: a.agent.Name}, List: idsOf(tasks)}
+	if len(tasks) > 0 {
+		n.Task, n.Quote = tasks[0].ID, tasks[0].Directive
+	}
+	return alert, n
+}
+
+func tellDead(a agentSubject, r *agentRuling) {
+	tasks := OpenTasksOf(a.s, a.agent.Name)
+	if a.agent.Presence == protocol.PresenceGone && lostWith(a.s, a.agent.Name) {
+		return // the incident is about its task instead
+	}
+	if a.agent.Told && len(tasks) == 0 {
+		return // the incident of its keeper says more
+	}
+	known, joins := oneOfMany(a)
+	if r.joined = joins; known || joins {
+		return
+	}
+	alert, n := aboutAgent(a, "agent_dead", protocol.PhraseAgentDead)
+	switch {
+	case len(tasks) == 0:
+		alert.Options = nil
+	case !a.s.Act:
+		n.Follows = protocol.PhraseOnlyObserves
+	case a.s.Yield != "":
+		n.Follows, n.Text = protocol.PhraseYields, a.s.Yield
+	case led(a.agent, tasks[0]):
+		n.Follows = protocol.PhrasePutsBack
+	default:
+		n.Follows = protocol.PhraseIssuesAgain
+		alert.Options = options(OptionRetry, OptionWait, OptionGiveUp)
+	}
+	if len(tasks) > 0 && !a.verdict.Proof {
+		n.Phrase = protocol.PhraseAgentSilentIn
+	}
+	r.tell(alert, n)
+}
+
+// lostWith reports whether work of the agent is proved to be lost.
+func lostWith(s *protocol.Snapshot, agent string) bool {
+	for t := range unsettled(s) {
+		if t.Agent == agent && t.Lost != "" {
 			return true
 		}
 	}
 	return false
 }
 
-// alive reports whether the agent can take work.
-func (a *agentCase) alive() bool {
-	if a == nil {
-		return false
-	}
-	return a.verdict.State == protocol.AgentAlive || a.verdict.State == protocol.AgentLate
+// careOptions is offered where steward itself can do nothing: it settles the incident, with the reason that the user gives.
+func careOptions() []rules.Option { return options(OptionDone) }
+
+// Reap is what is remembered of processes that outlived their leader.
+type Reap struct {
+	Seen  time.Time `json:"seen"`
+	Asked time.Time `json:"asked,omitzero"` // when they were asked to end
 }
 
-// works reports whether the agent has shown any activity: steward saw a heartbeat, or its process lives. An agent that only
-// booted takes no tasks.
-func (a *agentCase) works() bool {
-	return a.mem.Beats > 0 || a.mem.Signed || a.mem.Process == heartbeat.ProcessAlive
-}
+// orphanGrace is how long orphans may take to end by themselves, and then after SIGTERM.
+const orphanGrace = 10 * time.Second
 
-func (a *agentCase) dead() bool { return a != nil && a.verdict.State == protocol.AgentDead }
-
-// agentJudge applies the rules to one agent.
-type agentJudge struct {
-	*agentCase
-	env     *env
-	s       *protocol.Snapshot
-	subject protocol.Subject
-	ruling
-	reap   Reap // what is remembered of its orphans
-	joined bool // it fell silent with others, and the one alert about them speaks of it
-}
-
-// agents judges every agent of a snapshot.
-func (d *decision) agents(s *protocol.Snapshot, at source, was remembered) map[string]*agentCase {
-	cases, block := make(map[string]*agentCase, len(s.Agents)), make([]agentCase, len(s.Agents))
-	clock := d.clock(s)
-	clock.Doubt, clock.WaitUntil = d.view.Doubt, d.silence.Until
-	if soon := clock.Now.Add(2 * d.cfg.LookEvery); blind(s) && soon.After(clock.WaitUntil) {
-		clock.WaitUntil = soon
-	}
-	inHands := inHands(s, &d.cfg)
-	known, verdicts := writer[heartbeat.Memory]{old: was.agents, same: (*heartbeat.Memory).Same}, make([]heartbeat.Verdict, 0, len(s.Agents))
-	reaps, k := writer[Reap]{old: was.reaps, same: equal[Reap]}, new(agentJudge)
-	for i := range s.Agents {
-		a := &s.Agents[i]
-		limits := d.cfg.Heartbeat.Of(s.Protocol, a)
-		mem := known.value(a.Name)
-		facts := d.facts(a, mem)
-		facts.Task = inHands[a.Name].within(limits)
-		verdict, next := heartbeat.Judge(facts, mem, clock, limits, d.cfg.Heartbeat)
-		c := &block[i]
-		*c = agentCase{agent: a, verdict: verdict, mem: next, limits: limits, hands: inHands[a.Name]}
-		if heartbeat.Fresh(*a, next, limits) {
-			c.used = rounded(a.Used)
-		}
-		cases[a.Name] = c
-		verdicts = set(verdicts, known.write(a.Name, &next), verdict)
-		d.rescanAt(s.Project, verdict.Deadline)
-		*k = agentJudge{agentCase: c, env: &d.env, s: s, subject: s.Subject(protocol.KindAgent, a.Name), reap: reaps.value(a.Name)}
-		k.judge()
-		if len(a.Orphans) > 0 {
-			reaps.write(a.Name, &k.reap)
-		}
-		d.enterAgent(k)
-	}
-	here, judged := bookKey{at, protocol.KindAgent}, known.done()
-	replace(&d.plan.Memory.Agents, &d.own.agents, here, judged)
-	replace(&d.plan.Memory.Reaps, &d.own.reaps, here, reaps.done())
-	replace(&d.plan.Agents, &d.own.agentVerdicts, here, aligned(judged, verdicts))
-	return cases
-}
-
-// enterAgent takes over what was ruled on an agent.
-func (d *decision) enterAgent(k *agentJudge) {
-	for range k.ends {
-		for _, t := range k.hands.tasks {
-			d.stopped[k.s.Subject(protocol.KindTask, t.ID)] = d.now
-		}
-	}
-	if k.joined {
-		m := &d.plan.Memory.Silence
-		m.Agents, m.Told = append(slices.Clone(m.Agents), k.subject), m.Since // older Memories share the list
-	}
-	d.merge(k.s, &k.ruling)
-}
-
-func (k *agentJudge) judge() {
-	k.register()
-	k.alert()
-	k.reapOrphans()
-}
-
-// register writes the agent's state into the shared registry when the state changes.
-func (k *agentJudge) register() {
-	a := k.agent
-	if a.Ref.Path == "" {
+// reapOrphans ends the processes of an agent that outlived their leader: SIGTERM first, then SIGKILL. The adapter proved
+// whose processes they are, and proves it again before each signal. See docs/decisions.md, "Orphans get SIGTERM, and SIGKILL ten seconds later".
+func reapOrphans(a agentSubject, r *agentRuling) {
+	if len(a.agent.Orphans) == 0 {
 		return
 	}
-	word, reason := "", k.verdict.Reason
-	switch {
-	case k.dead():
-		word = "error"
-	case k.verdict.InError && a.Status == "error":
-		word, reason = "error", protocol.ReasonError
-	case k.alive() && (a.Recorded == "error" || a.Recorded == "unknown") && a.Status != "":
-		word, reason = a.Status, protocol.ReasonBeats
+	r.reap = a.last.Reaps.Of(a.subject)
+	if r.reap.Seen.IsZero() {
+		r.reap.Seen = a.now
 	}
-	if word == "" || word == a.Recorded {
-		return
+	signal, due := "SIGTERM", r.reap.Seen.Add(orphanGrace)
+	if !r.reap.Asked.IsZero() {
+		signal, due = "SIGKILL", r.reap.Asked.Add(orphanGrace)
 	}
-	k.change(k.s, protocol.Change{Verb: protocol.VerbMark, Subject: k.subject, Reason: reason,
-		Why: words.Sentence(k.verdict.Cause, k.env.now), Judged: protocol.Judged{Ref: a.Ref, Seen: k.verdict.Heard}, Agent: a.Name, Status: word})
-}
-
-// alert tells the user of an agent that is dead, hangs, or is in error.
-func (k *agentJudge) alert() {
-	switch {
-	case k.dead():
-		if k.agent.Presence == protocol.PresenceGone && lostWith(k.s, k.agent.Name) {
-			return // the incident is about its task instead
-		}
-		tasks := OpenTasksOf(k.s, k.agent.Name)
-		if k.agent.Told && len(tasks) == 0 {
-			return // the incident of its keeper says more
-		}
-		if k.oneOfMany() {
-			return
-		}
-		ids := idsOf(tasks)
-		a := rules.Alert{Kind: "agent_dead", Severity: protocol.High, Subject: k.subject, Agent: k.agent.Name,
-			Summary: k.agent.Name + " is dead", Detail: words.Sentence(k.verdict.Cause, k.env.now), Occurrence: stamp(k.verdict.Since),
-			Spoken: fmt.Sprintf("%s, the agent %s is dead.", k.env.cfg.Human, k.agent.Name)}
-		if len(tasks) > 0 {
-			a.Blocking, a.Silent, a.Options = true, allSilent(tasks), CareOptions()
-			a.Summary = fmt.Sprintf("%s is dead, probably in task %s", k.agent.Name, ids[0])
-			if !k.verdict.Proof {
-				a.Summary = fmt.Sprintf("%s is silent, probably in task %s", k.agent.Name, ids[0])
-			}
-			a.Detail += fmt.Sprintf(". In flight: %s.%s ", strings.Join(ids, ", "), directive(tasks[0]))
-			switch {
-			case !k.s.Act:
-				a.Detail += "steward only observes here and changes nothing"
-			case k.s.Yield != "":
-				a.Detail += "steward changes nothing now: " + k.s.Yield
-			case led(k.agent, tasks[0]):
-				a.Detail += "steward puts it back once nothing has shown work on it for a while"
-			default:
-				a.Options = ofDeath()
-				a.Detail += "'steward retry ID' issues one again now, 'steward cancel ID' gives it up; otherwise it is issued again " +
-					"once its attempt is proved over"
-			}
-		}
-		k.tell(condition{Alert: a})
-	case k.hung():
-		k.alertHung()
-	case k.verdict.InError && (k.agent.Failed || k.agent.Status == "error"):
-		k.alertError()
+	if a.resuming() && due.Before(a.resumeUntil) {
+		due = a.resumeUntil
+	}
+	if a.now.Before(due) {
+		r.rescanAt(due, a.now)
+	} else if r.change(a.s, because(protocol.ReasonOrphaned, protocol.Facts{Count: len(a.agent.Orphans)}), protocol.Change{Verb: protocol.VerbReap,
+		Subject: a.subject, Agent: a.agent.Name, Status: signal, Processes: a.agent.Orphans}) {
+		r.reap.Asked = a.now
 	}
 }
 
-// alertError tells of an agent that reports an error. Everything that waits for its work waits in vain.
-// See docs/decisions.md, "Only status: error is an incident".
-func (k *agentJudge) alertError() {
-	tasks := OpenTasksOf(k.s, k.agent.Name)
-	a := rules.Alert{Kind: "agent_error", Severity: protocol.High, Subject: k.subject, Agent: k.agent.Name,
-		Blocking: len(tasks) > 0, Silent: allSilent(tasks), Options: CareOptions(),
-		Summary: k.agent.Name + " reports an error", Detail: k.verdict.Error,
-		Spoken: fmt.Sprintf("%s, the agent %s reports an error.", k.env.cfg.Human, k.agent.Name)}
-	if len(tasks) > 0 {
-		a.Detail += fmt.Sprintf("\nIn flight: %s.%s", strings.Join(idsOf(tasks), ", "), directive(tasks[0]))
+// judgeLock rules on a lock: one that outlived its holder is released; one that is over its time while its holder lives is
+// reported and left alone.
+func judgeLock(e *env, s *protocol.Snapshot, l *protocol.Lock, agents map[string]*agentCase) (r ruling, v heartbeat.LockVerdict, next heartbeat.LockMemory) {
+	clock := e.clock(s)
+	clock.Watched = e.watched(s)
+	subject := s.Subject(protocol.KindLock, l.Resource)
+	var holder *heartbeat.Verdict
+	if a := agents[l.Holder]; a != nil {
+		holder = &a.verdict
 	}
-	k.tell(condition{Alert: a, words: k.verdict.Error})
-}
-
-// OpenTasksOf lists the tasks in flight that have no result: the agent's own, and, when the agent is proved to be gone,
-// those of its children that wait for it.
-func OpenTasksOf(s *protocol.Snapshot, agent string) []*protocol.Task {
-	var open []*protocol.Task
-	a, _ := s.Agent(agent)
-	for i := range s.Tasks {
-		t := &s.Tasks[i]
-		if (t.Agent == agent || led(a, t)) && t.Outcome == nil && t.Hold == nil && t.Named != "" {
-			open = append(open, t)
-		}
+	v, next = heartbeat.JudgeLock(*l, holder, e.processes[l.Process], e.last.Locks.Of(subject), clock, e.cfg.Locks)
+	r.rescanAt(v.Deadline, e.now)
+	if v.Release {
+		r.change(s, v.Cause, protocol.Change{Verb: protocol.VerbUnlock, Subject: subject, Judged: protocol.Judged{Ref: l.Ref}, Agent: l.Holder})
 	}
-	return open
-}
-
-// led reports whether a child of the agent, which is proved to be gone, has the task.
-func led(a *protocol.Agent, t *protocol.Task) bool {
-	return a != nil && a.Presence == protocol.PresenceGone && t.Agent != a.Name && slices.Contains(a.Tasks, t.ID)
-}
-
-func idsOf(tasks []*protocol.Task) []string {
-	ids := make([]string, 0, len(tasks))
-	for _, t := range tasks {
-		ids = append(ids, t.ID)
+	// Taking a lock from a living holder would do harm. Without a deadline it is not about to be released.
+	if v.Release && !mayChange(s) || !v.Release && v.State == protocol.LockOverdue && v.Deadline.IsZero() {
+		r.tell(rules.Alert{Kind: "lock_overdue", Severity: protocol.Medium, Subject: subject, Agent: l.Holder, Occurrence: rfc3339(v.Expires)},
+			rules.Notice{Phrase: protocol.PhraseLockOvertime, Cause: v.Cause, Facts: protocol.Facts{Agent: l.Holder, Name: l.Resource, At: v.Expires.UTC()}})
 	}
-	return ids
-}
-
-// allSilent reports whether all of these tasks were requested without voice.
-func allSilent(tasks []*protocol.Task) bool {
-	return len(tasks) > 0 && !slices.ContainsFunc(tasks, func(t *protocol.Task) bool { return !t.Silent })
-}
-
-// lostWith reports whether work of the agent is proved to be lost.
-func lostWith(s *protocol.Snapshot, agent string) bool {
-	return slices.ContainsFunc(s.Tasks, func(t protocol.Task) bool { return t.Agent == agent && t.Lost != "" })
+	return r, v, next
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"reflect"
 	"testing"
 	"time"
 
@@ -30,11 +28,8 @@ func TestBookIsStoredAsAMap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	book := BookOf(all)
-	for range 2 { // the second time from what was kept
-		if got, err := json.Marshal(book); err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("%v\n%s\n%s", err, got, want)
-		}
+	if got, err := json.Marshal(BookOf(all)); err != nil || !bytes.Equal(got, want) {
+		t.Fatalf("%v\n%s\n%s", err, got, want)
 	}
 	var read Book[TaskMemory]
 	if err := json.Unmarshal(want, &read); err != nil || !maps.Equal(maps.Collect(read.All()), all) {
@@ -47,27 +42,84 @@ func TestEncodeSaysWhatMarshalSays(t *testing.T) {
 	for name, m := range map[string]Memory{"empty": {},
 		"some": {LastLook: at, Tasks: BookOf(map[protocol.Subject]TaskMemory{oneOf("shop", protocol.KindTask, "t1"): {Run: 1}}),
 			Reaps: BookOf(map[protocol.Subject]Reap{oneOf("shop", protocol.KindAgent, "codex"): {Seen: at}})},
-		"only books": {Agents: BookOf(map[protocol.Subject]heartbeat.Memory{oneOf("shop", protocol.KindAgent, "codex"): {Heard: heartbeat.Heard{Mark: "m"}}})},
+		"settled tasks": {Tasks: settledTasks(3, at)},
+		"only books":    {Agents: BookOf(map[protocol.Subject]heartbeat.Memory{oneOf("shop", protocol.KindAgent, "codex"): {Heard: heartbeat.Heard{Mark: "m"}}})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			data, err := m.Encode()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var read Memory
-			if err := json.Unmarshal(data, &read); err != nil {
-				t.Fatalf("%v: %s", err, data)
-			}
-			a, _ := json.Marshal(m)
-			if b, _ := json.Marshal(read); !bytes.Equal(a, b) {
-				t.Errorf("\n%s\n%s", a, b)
+			for range 2 { // the second time from what was kept
+				data, err := m.Encode()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var read Memory
+				if err := json.Unmarshal(data, &read); err != nil {
+					t.Fatalf("%v: %s", err, data)
+				}
+				if !maps.Equal(maps.Collect(m.Tasks.All()), maps.Collect(read.Tasks.All())) {
+					t.Errorf("other tasks: %s", data)
+				}
+				read.Tasks = Book[TaskMemory]{}
+				bare := m
+				bare.Tasks = Book[TaskMemory]{}
+				a, _ := json.Marshal(bare)
+				if b, _ := json.Marshal(read); !bytes.Equal(a, b) {
+					t.Errorf("\n%s\n%s", a, b)
+				}
 			}
 		})
 	}
 }
 
-// TestBooksShareAndDoNotChange: what is set in one shows in no other.
-func TestBooksShareAndDoNotChange(t *testing.T) {
+// snapshotOf shows n completed tasks.
+func snapshotOf(n int) protocol.Snapshot {
+	s := protocol.Snapshot{Project: "shop", Protocol: "agentstatus"}
+	for i := range n {
+		s.Tasks = append(s.Tasks, protocol.Task{Request: protocol.Request{ID: fmt.Sprint("t", i)},
+			Outcome: &protocol.Outcome{Status: "completed", Ref: protocol.Ref{Sum: fmt.Sprint(i)}}})
+	}
+	return s
+}
+
+// settledTasks remembers n tasks as settled.
+func settledTasks(n int, at time.Time) Book[TaskMemory] {
+	all := map[protocol.Subject]TaskMemory{}
+	for i := range n {
+		all[oneOf("shop", protocol.KindTask, fmt.Sprint("t", i))] = TaskMemory{Run: 1, Settled: fmt.Sprint(i), Looked: at}
+	}
+	s := snapshotOf(n)
+	return Book[TaskMemory]{of: func(m *TaskMemory) TaskMemory { return *m },
+		settled: map[source]*settled{{"shop", "agentstatus"}: settle(s.Divide(nil).List, BookOf(all), source{"shop", "agentstatus"}, at)}}
+}
+
+// TestSettledListIsKept: the list is made again only when another task has completed, or a day has passed.
+func TestSettledListIsKept(t *testing.T) {
+	at, where := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), source{"shop", "agentstatus"}
+	book := settledTasks(5, at)
+	was := book.settled[where]
+	if len(was.open) != 0 || book.Len() != 5 {
+		t.Fatalf("%d of 5 are judged", len(was.open))
+	}
+	s := snapshotOf(5)
+	same := s.Divide(was.list)
+	if same.List != was.list || settle(same.List, book, where, at.Add(time.Hour)) != was {
+		t.Error("the same tasks make another list")
+	}
+	if next := settle(same.List, book, where, at.Add(25*time.Hour)); next == was || next.memory[0].Looked != at.Add(25*time.Hour) {
+		t.Error("nobody knows that the tasks were seen a day later")
+	}
+	s = snapshotOf(6)
+	s.Tasks[2].Outcome.Ref.Sum = "another"
+	next := settle(s.Divide(was.list).List, book, where, at)
+	if fmt.Sprint(next.open) != "[2 5]" {
+		t.Errorf("judged are %v, not the one with another result and the new one", next.open)
+	}
+	if v, known := book.With(oneOf("shop", protocol.KindTask, "t1"), TaskMemory{Run: 7}).Find(oneOf("shop", protocol.KindTask, "t1")); !known || v.Run != 7 {
+		t.Errorf("%v, %+v", known, v)
+	}
+}
+
+// TestBooksDoNotChange: what is set in one shows in no other.
+func TestBooksDoNotChange(t *testing.T) {
 	one, two := oneOf("shop", protocol.KindTask, "1"), oneOf("shop", protocol.KindTask, "2")
 	a := BookOf(map[protocol.Subject]int{one: 1})
 	b := a.With(one, 5).With(two, 6).With(oneOf("site", protocol.KindTask, "1"), 7)
@@ -77,65 +129,4 @@ func TestBooksShareAndDoNotChange(t *testing.T) {
 	if _, known := a.Find(two); known {
 		t.Error("it holds what was set in another")
 	}
-	own := false
-	c := b
-	replace(&c, &own, shelfOf(one), nil)
-	if c.Len() != 1 || b.Len() != 3 {
-		t.Errorf("%d and %d are left", c.Len(), b.Len())
-	}
-	if n := len(maps.Collect(c.In("site"))); n != 1 || len(maps.Collect(c.In("shop"))) != 0 {
-		t.Errorf("%d in the project", n)
-	}
-}
-
-// TestWriterMakesWhatAMapWouldHold plays chance: ids come, go, change their order, and stand there twice.
-func TestWriterMakesWhatAMapWouldHold(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	var last *part[int]
-	held := map[string]int{}
-	for n := range 5000 {
-		w, next := writer[int]{old: last, same: equal[int]}, map[string]int{}
-		ids := make([]string, 0, 8)
-		if last != nil {
-			ids = append(ids, last.ids...)
-		}
-		switch r.IntN(5) {
-		case 0:
-			r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-		case 1:
-			ids = append(ids, fmt.Sprint(r.IntN(9)))
-		case 2:
-			ids = ids[:r.IntN(len(ids)+1)]
-		}
-		for _, id := range ids {
-			if got := w.value(id); got != held[id] {
-				t.Fatalf("turn %d: %s was %d, not %d", n, id, held[id], got)
-			}
-			v := r.IntN(3)
-			w.write(id, &v)
-			next[id] = v
-		}
-		p := w.done()
-		if p != last && reflect.DeepEqual(next, held) && reflect.DeepEqual(ids, idsIn(last)) {
-			t.Fatalf("turn %d: nothing has changed, and it is another part", n)
-		}
-		got := map[string]int{}
-		for i, id := range idsIn(p) {
-			if v, known := p.find(id); !known || v != p.values[i] {
-				t.Fatalf("turn %d: %s is not found", n, id)
-			}
-			got[id] = p.values[i]
-		}
-		if !maps.Equal(got, next) || len(got) != len(idsIn(p)) {
-			t.Fatalf("turn %d: %v, not %v", n, got, next)
-		}
-		last, held = p, next
-	}
-}
-
-func idsIn[V any](p *part[V]) []string {
-	if p == nil {
-		return nil
-	}
-	return p.ids
 }

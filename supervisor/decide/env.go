@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -15,28 +16,28 @@ type env struct {
 	view View
 	// now is the moment of the decision in UTC, for all that is stored; local keeps the offset of the machine.
 	now, local time.Time
-	old        Memory
+	last       Memory
 	cfg        Config
 	processes  map[protocol.Identity]heartbeat.ProcessState
 	namedPIDs  map[int]Process
 	snapshots  map[source]*protocol.Snapshot
 	trees      map[protocol.Identity]*capacity.Usage
-	// since is the first look ever at each project.
-	since       map[string]time.Time
-	resumeUntil time.Time
+	// resumeUntil ends the grace after a sleep. lastReissue is when an overdue retry was issued last.
+	resumeUntil, lastReissue time.Time
 	// full is when memory or open files were last over [capacity] threshold.
 	full time.Time
 	// silence says whether verdicts of silence wait; it is set before the first agent is judged.
 	silence Silence
 }
 
-func newEnv(v View, m Memory, cfg Config) env {
-	e := env{view: v, old: m, cfg: cfg, now: plain(v.Now), local: plainLocal(v.Now),
+func newEnv(v View, m Memory, cfg Config) *env {
+	e := &env{view: v, last: m, cfg: cfg, now: plain(v.Now), local: plainLocal(v.Now),
 		processes: make(map[protocol.Identity]heartbeat.ProcessState, len(v.Processes)), namedPIDs: map[int]Process{},
-		snapshots: make(map[source]*protocol.Snapshot, len(v.Snapshots))}
-	e.view.Load.At = plain(v.Load.At)
-	e.old.Gate = m.Gate.Follow(e.now)
-	for _, share := range []*protocol.Share{&e.view.Load.CPU, &e.view.Load.Memory, &e.view.Load.Files, &e.view.Load.Disk, &e.view.Load.Stalled} {
+		snapshots: make(map[source]*protocol.Snapshot, len(v.Snapshots)), trees: make(map[protocol.Identity]*capacity.Usage, len(v.Usage))}
+	load := &e.view.Load
+	load.At = plain(load.At)
+	e.last.Gate = m.Gate.Follow(e.now)
+	for _, share := range []*protocol.Share{&load.CPU, &load.Memory, &load.Files, &load.Disk, &load.Stalled} {
 		*share = rounded(*share)
 	}
 	for _, p := range v.Processes {
@@ -45,17 +46,53 @@ func newEnv(v View, m Memory, cfg Config) env {
 			e.namedPIDs[p.Identity.PID] = p
 		}
 	}
-	if len(v.Usage) > 0 {
-		e.trees = make(map[protocol.Identity]*capacity.Usage, len(v.Usage))
-		for i := range v.Usage {
-			e.trees[v.Usage[i].Identity] = &v.Usage[i]
-		}
+	for i := range v.Usage {
+		e.trees[v.Usage[i].Identity] = &v.Usage[i]
 	}
 	for i := range v.Snapshots {
 		s := &v.Snapshots[i]
 		e.snapshots[source{s.Project, s.Protocol}] = s
 	}
+	// Not later than this clock allows: it may have been set back.
+	e.resumeUntil, e.lastReissue = earliest(e.now.Add(cfg.Heartbeat.ResumeGrace), m.ResumeUntil), earliest(e.now, m.LastReissue)
+	if v.Resumed && !v.Once { // a single scan (--once) is always far from the one before it
+		e.resumeUntil = e.now.Add(cfg.Heartbeat.ResumeGrace)
+	}
+	if e.full = m.Full; e.full.After(e.now) {
+		e.full = e.now
+	}
+	if limit := cfg.Capacity.Threshold; load.Memory.Or(0) > limit || load.Files.Or(0) > limit {
+		e.full = e.now
+	}
+	e.silence = weighSilence(e)
 	return e
+}
+
+// plain is the wall clock reading in UTC without the monotonic one, so that a time read back from a dump compares the same.
+func plain(t time.Time) time.Time { return t.Round(0).UTC() }
+
+// plainLocal keeps the offset of the time zone, but not its name and rules, which a dump does not hold.
+func plainLocal(t time.Time) time.Time {
+	_, offset := t.Zone()
+	return t.Round(0).In(time.FixedZone("", offset))
+}
+
+// rounded is a share as a dump shows it, so that a limit is passed here and there alike.
+func rounded(s protocol.Share) protocol.Share {
+	v, known := s.Value()
+	if !known {
+		return s
+	}
+	return protocol.Used(math.Round(v*1e4) / 1e4)
+}
+
+// earliest is the earlier of two times, of which the first may be zero. The time stamp of a file changes with every touch,
+// and lies in the future after the clock was set back.
+func earliest(known, other time.Time) time.Time {
+	if other = plain(other); known.IsZero() || other.Before(known) {
+		return other
+	}
+	return known
 }
 
 // snapshotOf is the snapshot that shows a subject, nil where its project was not scanned.
@@ -68,8 +105,8 @@ func (e *env) clock(s *protocol.Snapshot) heartbeat.Clock {
 
 // watched reports whether the project was scanned a moment ago, so that what is new there appeared while steward watched.
 func (e *env) watched(s *protocol.Snapshot) bool {
-	gap := e.now.Sub(e.old.LastLook)
-	return !e.old.Projects[s.Project].Since.IsZero() && gap >= 0 && gap <= time.Minute
+	gap := e.now.Sub(e.last.LastLook)
+	return !e.last.Projects[s.Project].Since.IsZero() && gap >= 0 && gap <= time.Minute
 }
 
 // scanned reports whether the project was scanned since steward started.
@@ -82,10 +119,10 @@ func (e *env) resuming() bool { return e.now.Before(e.resumeUntil) }
 
 // slept is how long the machine slept before this decision. That time counts against no task.
 func (e *env) slept() time.Duration {
-	if !e.view.Resumed || e.view.Once || e.old.LastLook.IsZero() {
+	if !e.view.Resumed || e.view.Once || e.last.LastLook.IsZero() {
 		return 0
 	}
-	return max(0, e.now.Sub(e.old.LastLook))
+	return max(0, e.now.Sub(e.last.LastLook))
 }
 
 // inLocal is a moment in the local time of the decision. Work that goes back in one step keeps no due time on record: it

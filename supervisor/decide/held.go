@@ -1,7 +1,6 @@
 package decide
 
 import (
-	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -9,109 +8,142 @@ import (
 
 // held reports whether the task is kept from its agent. A retry that a crash cut short has hidden the request but not yet
 // taken the result: that goes on as a retry.
-func (k *taskJudge) held() bool {
-	return k.t.Hold != nil && (k.t.Outcome == nil || !scheduled(k.t) || k.t.Outcome.Succeeded())
+func held(c *taskCase) bool {
+	return c.t.Hold != nil && (c.t.Outcome == nil || !scheduled(c.t) || c.t.Outcome.Succeeded())
 }
 
-func heldFor(reason string) func(*taskJudge) bool {
-	return func(k *taskJudge) bool { return k.held() && k.t.Hold.Reason == reason }
+func heldFor(reason string) func(*taskCase) bool {
+	return func(c *taskCase) bool { return held(c) && c.t.Hold.Reason == reason }
 }
 
-func (k *taskJudge) takeBackHold() {
-	k.is(protocol.TaskPending, protocol.ReasonRepair, "a half-made hold is taken back")
-	k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonRepair, Why: "a crash left the notice without the hold"})
+func takeBackHold(c *taskCase) taskRuling {
+	r := c.rule(protocol.TaskPending, phrase(protocol.ReasonRepair, protocol.PhraseHoldTakenBack, protocol.Facts{}))
+	r.order(c, phrase(protocol.ReasonRepair, protocol.PhraseHalfHold, protocol.Facts{}), protocol.Change{Verb: protocol.VerbRelease})
+	return r
+}
+
+// heldWithResult judges a result that arrived while the request was hidden: the agent had read it before. Held between two
+// attempts: the previous attempt's result is already recorded, so this one is a late duplicate; file it. Held for another
+// reason: the request was visible before, so the result belongs to the present attempt and counts.
+// See docs/decisions.md, "A result that arrives during a hold counts by the hold's reason".
+func heldWithResult(c *taskCase) taskRuling {
+	o, last := c.t.Outcome, lastAttempt(c.t)
+	if o.Succeeded() || last == nil || last.Ours || c.t.Hold.Reason != protocol.HoldRetry {
+		r := c.rule(protocol.TaskRunning, phrase(protocol.ReasonFinished, protocol.PhraseResultWhileHeld, protocol.Facts{}))
+		r.order(c, r.verdict.Cause, protocol.Change{Verb: protocol.VerbRelease})
+		return r
+	}
+	r := c.rule(protocol.TaskWaiting, because(protocol.ReasonLate, protocol.Facts{}))
+	r.order(c, phrase(protocol.ReasonLate, protocol.PhraseSecondResult, protocol.Facts{}), protocol.Change{Verb: protocol.VerbFile, Judged: protocol.Judged{Ref: o.Ref}})
+	return r
+}
+
+// lastAttempt is the last attempt whose result was taken, nil if there is none.
+func lastAttempt(t *protocol.Task) *protocol.Attempt {
+	if list := t.Committed(); len(list) > 0 {
+		return &list[len(list)-1]
+	}
+	return nil
 }
 
 // supersededRetry says which newer request asks for what waits for its retry, "" if none does.
-func (k *taskJudge) supersededRetry() string {
-	if last := k.lastAttempt(); k.t.Hold.Reason != protocol.HoldRetry || last == nil || last.Action != protocol.ActionRetry {
+func supersededRetry(c *taskCase) protocol.Phrase {
+	if last := lastAttempt(c.t); c.t.Hold.Reason != protocol.HoldRetry || last == nil || last.Action != protocol.ActionRetry {
 		return ""
 	}
-	return k.requests.after(k.t)
+	return c.requests.after(c.t)
 }
 
-func (k *taskJudge) cancelRetry() {
-	why := k.supersededRetry()
-	k.is(protocol.TaskFailed, protocol.ReasonSuperseded, "%s", why)
-	k.change(protocol.Change{Verb: protocol.VerbCancel, Reason: protocol.ReasonSuperseded, Why: why})
+func cancelRetry(c *taskCase) taskRuling { return superseded(c, supersededRetry(c), protocol.Ref{}) }
+
+// superseded gives up a retry because a newer request asks for the same work.
+func superseded(c *taskCase, by protocol.Phrase, result protocol.Ref) taskRuling {
+	r := c.rule(protocol.TaskFailed, phrase(protocol.ReasonSuperseded, by, protocol.Facts{}))
+	r.order(c, r.verdict.Cause, protocol.Change{Verb: protocol.VerbCancel, Judged: protocol.Judged{Ref: result}})
+	return r
 }
 
-func (k *taskJudge) heldForRoom() {
-	k.keepLease()
-	if k.heldTooLate() {
-		k.is(protocol.TaskRunning, protocol.ReasonTooLate, "%s names it; it had read the request when that was held", k.t.Agent)
-		k.verdict.NotBefore = k.t.Hold.NotBefore
-		return
+// leaseOver reports whether a hold that a dead daemon left is to be released, because this is the only scan.
+func leaseOver(c *taskCase) bool {
+	return c.view.Once && !c.now.Before(c.t.Hold.ReleaseBy) && c.free()
+}
+
+func releaseLease(c *taskCase) taskRuling {
+	r := c.rule(protocol.TaskPending, because(protocol.ReasonLease, protocol.Facts{}))
+	r.order(c, phrase(protocol.ReasonLease, protocol.PhraseOutlivedLease, protocol.Facts{}), protocol.Change{Verb: protocol.VerbRelease})
+	return r
+}
+
+func heldForRoom(c *taskCase) taskRuling {
+	r := c.rule(protocol.TaskDeferred, because(protocol.ReasonCapacity, protocol.Facts{}))
+	if c.heldTooLate() {
+		r = c.rule(protocol.TaskRunning, phrase(protocol.ReasonTooLate, protocol.PhraseReadBeforeHold, protocol.Facts{Agent: c.t.Agent}))
+	} else {
+		r.ask(c, protocol.ReasonRoom)
 	}
-	k.is(protocol.TaskDeferred, protocol.ReasonCapacity, "held until there is room")
-	k.verdict.NotBefore = k.t.Hold.NotBefore
-	k.ask(protocol.ReasonRoom)
+	r.verdict.NotBefore = c.t.Hold.NotBefore
+	r.keepLease(c)
+	return r
 }
 
-func (k *taskJudge) heldByBlock() {
-	k.keepLease()
+func heldByBlock(c *taskCase) (r taskRuling) {
 	switch {
-	case k.t.Block != "":
-		k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
-	case k.t.Foreign:
-		k.is(protocol.TaskPending, protocol.ReasonDue, "nothing is in its way any more")
-		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonDue, Why: k.verdict.Why})
+	case c.t.Block != "":
+		r = c.rule(protocol.TaskWaiting, quote(protocol.ReasonBlocked, c.t.Block))
+	case c.t.Foreign:
+		r = c.rule(protocol.TaskPending, phrase(protocol.ReasonDue, protocol.PhraseNothingInWay, protocol.Facts{}))
+		r.order(c, r.verdict.Cause, protocol.Change{Verb: protocol.VerbRelease})
 	default:
-		k.letIn(protocol.ReasonDue)
+		r = due(c)
 	}
+	r.keepLease(c)
+	return r
 }
 
-func (k *taskJudge) heldOtherwise() {
-	k.keepLease()
-	k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "held: %s", k.t.Hold.Reason)
+func heldOtherwise(c *taskCase) taskRuling {
+	r := c.rule(protocol.TaskWaiting, phrase(protocol.ReasonBlocked, protocol.PhraseHeldFor, protocol.Facts{Text: c.t.Hold.Reason}))
+	r.keepLease(c)
+	return r
 }
 
-// heldTooLate reports whether the agent works on a task that is held for want of room: it had read the request at the moment
-// when steward hid it. Such a task needs no room; it has it. See docs/decisions.md, "A held task that its agent names is in hand".
-func (k *taskJudge) heldTooLate() bool {
-	h := k.t.Hold
-	return h != nil && h.Reason == protocol.HoldCapacity && k.t.Outcome == nil && k.agent != nil && !k.agent.dead() && k.agent.names(k.t.ID)
-}
-
-// retryWait asks for room for the next run once it is due. Retries that fell due while the machine slept are issued one by
+// heldForRetry asks for room for the next run once it is due. Retries that fell due while the machine slept are issued one by
 // one.
-func (k *taskJudge) retryWait() {
-	k.keepLease()
-	h, now := k.t.Hold, k.env.now
-	if now.Before(h.NotBefore) && !k.fromTheFuture() {
-		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, h.NotBefore, "attempt %d is due at %s", k.t.Attempt(), clock(h.NotBefore))
-		return
-	}
-	if k.overslept() {
-		if next := k.lastReissue.Add(reissueEvery); now.Before(next) || k.reissued {
-			if k.reissued {
-				next = now.Add(reissueEvery)
-			}
-			k.wait(protocol.TaskWaiting, protocol.ReasonResumed, next, "overdue; reissued one by one after the pause")
-			return
+func heldForRetry(c *taskCase) taskRuling {
+	h := c.t.Hold
+	future, wake := fromTheFuture(c)
+	r := due(c)
+	switch {
+	case c.now.Before(h.NotBefore) && !future:
+		r = c.wait(protocol.TaskWaiting, h.NotBefore, because(protocol.ReasonRetry, protocol.Facts{Count: c.t.Attempt(), Until: h.NotBefore}))
+		r.wakeAt(wake, c.now)
+	case c.overslept():
+		next := c.lastReissue.Add(reissueEvery)
+		if c.reissued {
+			next = c.now.Add(reissueEvery)
 		}
-		k.reissues = true
+		if c.reissued || c.now.Before(next) {
+			r = c.wait(protocol.TaskWaiting, next, because(protocol.ReasonResumed, protocol.Facts{}))
+		} else {
+			r.reissues = true
+		}
 	}
-	k.letIn(protocol.ReasonDue)
+	r.keepLease(c)
+	return r
 }
 
 // fromTheFuture reports whether the hold was made at a time that has not come yet: the clock was set back since. How much of
 // the delay has passed is unknown, and by the present clock the retry would come hours or weeks late. It waits for the grace
-// after a resume instead.
-func (k *taskJudge) fromTheFuture() bool {
-	since := k.t.Hold.Since
-	if !since.After(k.env.now.Add(clockPlay)) {
-		return false
+// after a resume instead; wake is when to decide again.
+func fromTheFuture(c *taskCase) (future bool, wake time.Time) {
+	switch {
+	case !c.t.Hold.Since.After(c.now.Add(clockPlay)):
+		return false, wake
+	case c.last.LastLook.After(c.now): // set just now: the loop notices it at its next step
+		return false, c.now.Add(time.Millisecond)
+	case c.resuming():
+		return false, c.resumeUntil
 	}
-	if k.env.old.LastLook.After(k.env.now) { // set just now: the loop notices it at its next step
-		k.wake(k.env.now.Add(time.Millisecond))
-		return false
-	}
-	if k.env.resuming() {
-		k.wake(k.env.resumeUntil)
-		return false
-	}
-	return true
+	return true, wake
 }
 
 // clockPlay is by how much clocks are adjusted routinely.
@@ -120,98 +152,24 @@ const clockPlay = time.Minute
 // reissueEvery is the pace of the retries that fell due while the machine slept.
 const reissueEvery = 5 * time.Second
 
-// overslept reports whether the retry fell due before the machine was awake again.
-func (k *taskJudge) overslept() bool {
-	h := k.t.Hold
-	return h != nil && h.Reason == protocol.HoldRetry && h.NotBefore.Before(k.env.resumeUntil)
-}
-
-// letIn asks the capacity policy for room.
-func (k *taskJudge) letIn(reason protocol.Reason) {
-	k.is(protocol.TaskWaiting, protocol.ReasonDue, "due; waits for room")
-	k.ask(reason)
-}
-
-// heldWithResult judges a result that arrived while the request was hidden: the agent had read it before. Held between two
-// attempts: the previous attempt's result is already recorded, so this one is a late duplicate; file it. Held for another
-// reason: the request was visible before, so the result belongs to the present attempt and counts.
-// See docs/decisions.md, "A result that arrives during a hold counts by the hold's reason".
-func (k *taskJudge) heldWithResult() {
-	o := k.t.Outcome
-	last := k.lastAttempt()
-	if o.Succeeded() || last == nil || last.Ours || k.t.Hold.Reason != protocol.HoldRetry {
-		k.is(protocol.TaskRunning, protocol.ReasonFinished, "its result arrived while it was held")
-		k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonFinished, Why: "its result arrived while it was held"})
-		return
-	}
-	k.is(protocol.TaskWaiting, protocol.ReasonLate, "a second result of the attempt that is judged already")
-	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Judged: protocol.Judged{Ref: o.Ref},
-		Why: "a second result of an attempt that is judged already"})
-}
-
-// lastAttempt is the last attempt whose result was taken, nil if there is none.
-func (k *taskJudge) lastAttempt() *protocol.Attempt {
-	for i := len(k.t.Attempts) - 1; i >= 0; i-- {
-		if k.t.Attempts[i].Committed {
-			return &k.t.Attempts[i]
-		}
-	}
-	return nil
-}
-
-// leaseOver reports whether a hold that a dead daemon left is to be released, because this is the only scan.
-func (k *taskJudge) leaseOver() bool {
-	return k.env.view.Once && !k.env.now.Before(k.t.Hold.ReleaseBy) && k.free()
-}
-
-func (k *taskJudge) releaseLease() {
-	k.is(protocol.TaskPending, protocol.ReasonLease, "its lease is over")
-	k.change(protocol.Change{Verb: protocol.VerbRelease, Reason: protocol.ReasonLease, Why: "the hold outlived its lease"})
+// due asks the capacity policy for room.
+func due(c *taskCase) taskRuling {
+	r := c.rule(protocol.TaskWaiting, because(protocol.ReasonDue, protocol.Facts{}))
+	r.ask(c, protocol.ReasonDue)
+	return r
 }
 
 // keepLease has the hold renewed in time.
-func (k *taskJudge) keepLease() {
-	if k.env.view.Once {
+func (r *taskRuling) keepLease(c *taskCase) {
+	if c.view.Once {
 		return
 	}
-	if renew := k.renewAt(2); k.env.now.Before(renew) {
-		k.wake(renew)
-	}
-	k.renews = !k.env.now.Before(k.renewAt(3))
+	r.wakeAt(renewAt(c, 2), c.now)
+	r.renews = !c.now.Before(renewAt(c, 3))
 }
 
 // renewAt is when the given part of the lease is used up: 2 for a half, 3 for a third.
-func (k *taskJudge) renewAt(part time.Duration) time.Time {
-	lease := k.env.cfg.Tasks.Lease
-	return k.t.Hold.ReleaseBy.Add(lease/part - lease)
-}
-
-// renewals lists the holds to renew. When half of one lease is used, all holds of its project are renewed that have used a
-// third; otherwise each of many holds would cause a decision of its own.
-func renewals(leases []*taskJudge) []*taskJudge {
-	due := map[string]bool{}
-	for _, k := range leases {
-		if !k.env.now.Before(k.renewAt(2)) {
-			due[k.s.Project] = true
-		}
-	}
-	return slices.DeleteFunc(leases, func(k *taskJudge) bool { return !due[k.s.Project] })
-}
-
-// fresh reports whether the request may still be held. Its age counts from the first decision that could hold it: in a flood
-// of requests the scan that shows a request may end seconds after the request appeared. A request that lay open for longer
-// than [tasks] presume counts as taken. See docs/decisions.md, "A request's age counts from the first decision that could hold it".
-func (k *taskJudge) fresh() bool {
-	cfg := &k.env.cfg.Tasks
-	from := k.next.Judgeable
-	if from.Before(k.t.Appeared) {
-		if k.env.now.Sub(k.t.Appeared) > max(cfg.Presume, cfg.Judge) {
-			return false
-		}
-		if !k.s.Act || k.s.Busy {
-			return true
-		}
-		k.next.Judgeable, from = k.env.now, k.env.now
-	}
-	return k.env.now.Sub(from) <= cfg.Judge
+func renewAt(c *taskCase, part time.Duration) time.Time {
+	lease := c.cfg.Tasks.Lease
+	return c.t.Hold.ReleaseBy.Add(lease/part - lease)
 }

@@ -3,135 +3,94 @@ package decide
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/livhana/steward/escalate/rules"
-	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
-	"github.com/livhana/steward/status/words"
 )
 
-// alone judges work that, as the adapter proves, no process does any more. The proof must hold for a while: files and
-// processes change one after the other, and a scan may fall in between.
-func (k *taskJudge) alone() {
-	if k.next.Alone.IsZero() {
-		k.next.Alone = k.at
-	}
-	due := k.next.Alone.Add(k.env.cfg.Tasks.Presume)
-	if until := k.env.resumeUntil; due.Before(until) {
-		due = until
-	}
-	k.is(protocol.TaskRunning, protocol.ReasonLost, "%s", k.t.Lost)
-	if k.at.Before(due) || k.env.now.Before(due) { // another process may take it by then
-		k.verdict.NotBefore = due
-		k.rescan(due)
-		return
-	}
-	k.lost(false, k.t.Lost)
-}
-
-// worked judges a task whose claim names its processes. They alone prove whether the work goes on, whatever the verdict on
-// the agent is: several workers may share one name, and each knows only its own tasks.
-func (k *taskJudge) worked(overdue bool, deadline time.Time) {
-	for _, id := range k.t.Workers {
-		if k.env.processes[id] == heartbeat.ProcessGone {
-			continue
-		}
-		k.is(protocol.TaskRunning, protocol.ReasonInFlight, "in the hands of process %d since %s", id.PID, moment(k.next.Running, k.env.now))
-		if overdue {
-			k.is(protocol.TaskRunning, protocol.ReasonOverdue, "over its time of %s since %s; process %d goes on with it", span(k.timeout()), clock(deadline), id.PID)
-			k.alertOverrun(deadline)
-		}
-		return
-	}
-	k.lost(false, fmt.Sprintf("its worker of %s, process %d, is proved to be gone", k.t.Agent, k.t.Workers[0].PID))
-}
-
-// lost handles a task whose agent is gone. A protocol that puts work back in one step does so; otherwise steward writes the
+// lose handles a task whose agent is gone. A protocol that puts work back in one step does so; otherwise steward writes the
 // result that the agent cannot write, and the retry table judges it at the next scan.
-func (k *taskJudge) lost(twice bool, why string) {
-	if k.next.LostAt.IsZero() {
-		k.next.LostAt = k.env.now
+func lose(c *taskCase, r *taskRuling, twice bool, why protocol.Cause) {
+	if r.next.LostAt.IsZero() {
+		r.next.LostAt = c.now
 	}
 	// If the incident about the agent's death names the task, no second incident is needed.
-	if told := k.agent.dead() && k.agent.agent.Presence != protocol.PresenceGone || k.leaderDead(); !mayChange(k.s) && k.t.Foreign && !told {
-		k.alertLost(why)
+	if told := c.agent.dead() && c.agent.agent.Presence != protocol.PresenceGone || leaderDead(c); !mayChange(c.s) && c.t.Foreign && !told {
+		// steward may not touch it
+		r.tellTask(c, rules.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: c.t.Blocking, Options: careOptions()},
+			rules.Notice{Phrase: protocol.PhraseTaskLost, Cause: why})
 	}
 	switch {
-	case k.t.Requeue:
-		k.requeueLost(twice, why)
-	case !k.t.Visible && k.t.Lost == "":
+	case c.t.Requeue:
+		requeueLost(c, r, twice, why)
+	case !c.t.Visible && c.t.Lost == "":
 		// A file that cannot be read lies in the place of the result, and must not be replaced.
 	default:
-		k.change(protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost, Entry: protocol.Entry{Code: rules.CodeAgentLost, Twice: twice}, Judged: protocol.Judged{Claim: k.t.Claim}, Why: why})
+		r.order(c, why, protocol.Change{Verb: protocol.VerbConclude, Reason: protocol.ReasonLost,
+			Entry: protocol.Entry{Code: rules.CodeAgentLost, Twice: twice}, Judged: protocol.Judged{Claim: c.t.Claim}})
 	}
 }
 
 // leaderDead reports whether the leader of the task's agent is dead: the incident about the leader names the task.
-func (k *taskJudge) leaderDead() bool {
-	return slices.ContainsFunc(k.s.Agents, func(a protocol.Agent) bool { return led(&a, k.t) && k.agents[a.Name].dead() })
-}
-
-// alertLost tells the user of lost work that steward may not touch.
-func (k *taskJudge) alertLost(why string) {
-	k.alert(condition{Alert: rules.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: k.t.Blocking, Options: CareOptions(),
-		Summary: fmt.Sprintf("%s is lost", title(k.t)), Detail: why + "." + directive(k.t),
-		Spoken: fmt.Sprintf("%s, %s is lost.", k.env.cfg.Human, title(k.t))}})
+func leaderDead(c *taskCase) bool {
+	return slices.ContainsFunc(c.s.Agents, func(a protocol.Agent) bool { return led(&a, c.t) && c.agents[a.Name].dead() })
 }
 
 // requeueLost rules on lost work as if its agent had written AGENT_LOST.
-func (k *taskJudge) requeueLost(twice bool, why string) {
-	if k.next.Alone.IsZero() {
-		k.next.Alone = k.at
+func requeueLost(c *taskCase, r *taskRuling, twice bool, why protocol.Cause) {
+	if r.next.Alone.IsZero() {
+		r.next.Alone = c.at
 	}
-	if k.unread() {
+	if unread(c.t) {
+		r.verdict = TaskVerdict{State: protocol.TaskWaiting, Cause: because(protocol.ReasonUnreadable, protocol.Facts{})}
 		return
 	}
-	t := *k.t
-	t.Timeout = k.timeout()
-	t.Outcome = &protocol.Outcome{Status: "failed", Agent: t.Agent, At: k.next.Alone, Appeared: k.next.Alone, Ours: true, Twice: twice,
-		Ref:      protocol.Ref{Path: t.Ref.Path, Sum: fmt.Sprintf("lost %s %d", t.ID, len(Committed(k.t))+1)},
-		Failures: []protocol.Failure{{Code: rules.CodeAgentLost, Message: why, Severity: "error"}}}
-	r := rules.Judge(t, k.s.Protocol, k.env.inLocal(k.next.Alone), k.env.cfg.Retry)
-	if r.Action == protocol.ActionRetry {
-		k.requeue(r, protocol.ReasonLost, twice)
+	t, ended := *c.t, r.next.Alone
+	t.Timeout = c.timeout()
+	t.Outcome = &protocol.Outcome{Status: "failed", Agent: t.Agent, At: ended, Appeared: ended, Ours: true, Twice: twice,
+		Ref:      protocol.Ref{Path: t.Ref.Path, Sum: fmt.Sprint("lost ", t.ID, " ", len(t.Committed())+1)},
+		Failures: []protocol.Failure{{Code: rules.CodeAgentLost, Severity: "error"}}}
+	judged := rules.Judge(t, c.s.Protocol, c.inLocal(ended), c.cfg.Retry)
+	if judged.Action == protocol.ActionRetry {
+		requeue(c, r, judged, protocol.ReasonLost, twice)
 		return
 	}
-	k.is(protocol.TaskDead, protocol.ReasonExhausted, "%s", words.Sentence(r.Cause, k.env.now))
-	open := k.t
-	k.t = &t
-	k.alertFailure(r)
-	k.t = open
+	r.verdict = TaskVerdict{State: protocol.TaskDead, Cause: ruled(protocol.ReasonExhausted, judged)}
+	tellFailure(c, r, &t, judged, r.verdict.Cause).Notice.Failure.Lost = why
 }
 
 // requeue puts work back where agents find it, once the delay of the retry rule is over.
-func (k *taskJudge) requeue(r rules.Ruling, reason protocol.Reason, twice bool) {
-	if k.env.now.Before(r.Due) {
-		k.wait(protocol.TaskWaiting, protocol.ReasonRetry, r.Due, "%s", words.Sentence(r.Cause, k.env.now))
-		k.rescan(r.Due)
+func requeue(c *taskCase, r *taskRuling, judged rules.Ruling, reason protocol.Reason, twice bool) {
+	why := ruled(protocol.ReasonRetry, judged)
+	r.verdict = TaskVerdict{State: protocol.TaskWaiting, Cause: why}
+	if c.now.Before(judged.Due) {
+		r.verdict.NotBefore = judged.Due
+		r.rescanAt(judged.Due, c.now)
 		return
 	}
-	k.is(protocol.TaskWaiting, protocol.ReasonBudget, "the project's retries of this hour are used up")
-	if r.Counted && !k.spend() {
+	if judged.Counted && !spend(c, r) {
+		r.verdict.Cause = because(protocol.ReasonBudget, protocol.Facts{})
 		return
 	}
-	k.is(protocol.TaskWaiting, protocol.ReasonRetry, "%s", words.Sentence(r.Cause, k.env.now))
-	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: reason, Why: words.Sentence(r.Cause, k.env.now), Entry: protocol.Entry{
-		Action: protocol.ActionRetry, Rule: r.Rule, Code: r.Code,
-		Attempt: len(Committed(k.t)) + 1, Twice: twice,
-	}})
+	r.order(c, why, protocol.Change{Verb: protocol.VerbRequeue, Reason: reason,
+		Entry: protocol.Entry{Action: protocol.ActionRetry, Rule: judged.Rule, Code: judged.Code, Attempt: len(c.t.Committed()) + 1, Twice: twice}})
 }
 
 // halfRequeued reports whether a crash cut a requeueing short: its entry stands on record, and nothing says yet that the work
 // was moved.
-func (k *taskJudge) halfRequeued() bool { return k.t.Requeue && scheduled(k.t) && k.free() }
+func halfRequeued(c *taskCase) bool { return c.t.Requeue && scheduled(c.t) && c.free() }
 
-// repair finishes such a requeueing.
-func (k *taskJudge) repair() {
-	last := k.t.Attempts[len(k.t.Attempts)-1]
-	k.is(protocol.TaskWaiting, protocol.ReasonRepair, "a crash cut its way back short")
-	k.change(protocol.Change{Verb: protocol.VerbRequeue, Reason: protocol.ReasonRepair, Why: k.verdict.Why, Entry: protocol.Entry{
-		Action: last.Action,
-		Rule:   last.Rule, Code: last.Code, Attempt: last.N, Twice: last.Twice,
-	}, Agent: last.Agent})
+func finishRequeue(c *taskCase) taskRuling {
+	last := c.t.Attempts[len(c.t.Attempts)-1]
+	r := c.rule(protocol.TaskWaiting, phrase(protocol.ReasonRepair, protocol.PhraseRequeueCut, protocol.Facts{}))
+	r.order(c, r.verdict.Cause, protocol.Change{Verb: protocol.VerbRequeue, Agent: last.Agent,
+		Entry: protocol.Entry{Action: last.Action, Rule: last.Rule, Code: last.Code, Attempt: last.N, Twice: last.Twice}})
+	return r
+}
+
+// unread reports whether a record of the task cannot be read: of an earlier attempt (its rule, and how many attempts that
+// rule has left) or of the first result (whether this result counts). Judging the result without it would be wrong for good.
+// See docs/decisions.md, "No verdict without a readable record".
+func unread(t *protocol.Task) bool {
+	return t.Outcome != nil && t.Outcome.Unread || slices.ContainsFunc(t.Attempts, func(a protocol.Attempt) bool { return a.Unread })
 }

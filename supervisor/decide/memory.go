@@ -26,10 +26,7 @@ type Memory struct {
 	Reaps       Book[Reap]                 `json:"reaps,omitzero"`
 	Gate        capacity.Memory            `json:"gate,omitzero"`
 	Projects    map[string]ProjectMemory   `json:"projects,omitempty"`
-	// Exhausting is since when the file descriptors run out, ExhaustedLast when that was last seen, ExhaustedBy the cause.
-	Exhausting    time.Time `json:"exhausting,omitzero"`
-	ExhaustedLast time.Time `json:"exhausted_last,omitzero"`
-	ExhaustedBy   string    `json:"exhausted_by,omitempty"`
+	Exhaustion
 	// Standing are the conditions behind incidents, by the keys of the incidents.
 	Standing map[string]Standing `json:"standing,omitempty"`
 	// Full is when memory or open files were last over [capacity] threshold.
@@ -38,36 +35,24 @@ type Memory struct {
 	Silence Silence `json:"silence,omitzero"`
 }
 
-// Encode gives the memory as JSON, like json.Marshal except for the order of the keys, without encoding the parts of its
-// Books again that were encoded before.
+// Encode gives the memory as JSON, like json.Marshal except for the order of the keys. What is remembered of settled tasks is
+// not encoded again as long as they are the same.
 func (m Memory) Encode() ([]byte, error) {
-	books := []struct {
-		key  string
-		book interface {
-			IsZero() bool
-			MarshalJSON() ([]byte, error)
-		}
-	}{{"agents", m.Agents}, {"tasks", m.Tasks}, {"locks", m.Locks}, {"reaps", m.Reaps}}
-	m.Agents, m.Tasks, m.Locks, m.Reaps = Book[heartbeat.Memory]{}, Book[TaskMemory]{}, Book[heartbeat.LockMemory]{}, Book[Reap]{}
+	tasks := m.Tasks
+	m.Tasks = Book[TaskMemory]{}
 	out, err := json.Marshal(m)
+	if err != nil || tasks.IsZero() {
+		return out, err
+	}
+	text, err := tasks.encode()
 	if err != nil {
 		return nil, err
 	}
-	out = out[:len(out)-1]
-	for _, b := range books {
-		if b.book.IsZero() {
-			continue
-		}
-		text, err := b.book.MarshalJSON()
-		if err != nil {
-			return nil, err
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(out, `"`+b.key+`":`...), text...)
+	if out = out[:len(out)-1]; len(out) > 1 {
+		out = append(out, ',')
 	}
-	return append(out, '}'), nil
+	out = append(out, `"tasks":`...)
+	return append(append(out, text...), '}'), nil
 }
 
 // ProjectMemory is what is remembered of a project.
@@ -79,22 +64,6 @@ type ProjectMemory struct {
 	// Retries are the times of the retries of the last hour, for the budget.
 	Retries []time.Time `json:"retries,omitempty"`
 	Tally   Tally       `json:"tally,omitzero"`
-}
-
-// Tally counts what the document's success metrics are made of.
-type Tally struct {
-	Completed int           `json:"completed"`
-	Failed    int           `json:"failed"`
-	Latency   time.Duration `json:"latency"` // sum over Completed and Failed, from request to result
-	// ForHuman counts the results that asked for the user, Spoken the spoken messages about tasks.
-	ForHuman int `json:"for_human"`
-	Spoken   int `json:"spoken,omitempty"`
-	// Lost counts the attempts lost with their agents. Overloaded counts those whose agent was lost while the machine was
-	// over a limit.
-	Lost       int `json:"lost"`
-	Overloaded int `json:"overloaded,omitempty"`
-	// Followed counts the tasks of Completed and Failed that steward saw open before they ended.
-	Followed int `json:"followed,omitempty"`
 }
 
 // TaskMemory is what is remembered of a task that is open or ended lately, by phase. A new attempt starts with the zero
@@ -209,15 +178,6 @@ func (p ProjectMemory) follow(now time.Time) ProjectMemory {
 	return p
 }
 
-// earliest is the earlier of two times, of which the first may be zero. The time stamp of a file changes with every touch,
-// and lies in the future after the clock was set back.
-func earliest(known, other time.Time) time.Time {
-	if other = plain(other); known.IsZero() || other.Before(known) {
-		return other
-	}
-	return known
-}
-
 // LookedAt is when a project was last scanned, by this run of steward or an earlier one; zero if never.
 func (m Memory) LookedAt(project string) time.Time {
 	return m.Projects[project].Looked
@@ -238,8 +198,8 @@ func (m Memory) History(project string, now, looked time.Time, length time.Durat
 	default:
 		since = looked.Add(-length)
 	}
-	for _, t := range m.Tasks.In(project) {
-		if at := t.news(); !at.IsZero() && at.Before(since) && now.Sub(at) < forgetAfter {
+	for subject, t := range m.Tasks.values { // settled ones wait for nothing
+		if at := t.news(); subject.Project == project && !at.IsZero() && at.Before(since) && now.Sub(at) < forgetAfter {
 			since = at
 		}
 	}
@@ -255,21 +215,70 @@ func (m TaskMemory) news() time.Time {
 	return m.Waits
 }
 
-// keepGone keeps what is remembered of the locks and open tasks of a folder that is gone. They are judged when it is back,
-// however long that takes: what lies in it then did not come while steward watched. Work that may be asked for again under
-// the same name is forgotten: it may be other work by then.
-func (d *decision) keepGone(next *Memory) {
-	gone := func(at bookKey) bool { s := d.snapshots[at.source]; return s != nil && s.Gone }
-	for at, p := range next.Tasks.parts {
-		if gone(at) {
-			replace(&next.Tasks, &d.own.tasks, at, p.only(func(t TaskMemory) bool {
-				return wasOpen(t.State) && t.Asked == "" && d.now.Sub(t.Looked) < forgetAfter
-			}))
+// forgetAfter is how long the tasks and agents of a project that is not scanned are remembered.
+const forgetAfter = 7 * 24 * time.Hour
+
+// carryOver starts the next Memory from the last one. What belongs to a source that was not scanned stays for a while; the
+// rest is judged again, so that a task that left the files leaves the memory. The locks and the open tasks of a folder that is
+// gone stay: they are judged when it is back, and what lies in it then did not come while steward watched. Work that may be
+// asked for again under the same name is forgotten: it may be other work by then.
+func carryOver(e *env) Memory {
+	recent := func(t time.Time) bool { return e.now.Sub(t) < forgetAfter }
+	next := Memory{LastLook: e.now, Gate: e.last.Gate, ResumeUntil: e.resumeUntil, LastReissue: e.lastReissue, Full: e.full, Silence: e.silence,
+		Projects: carryProjects(e), Standing: map[string]Standing{},
+		Agents: carry(e, e.last.Agents, func(a heartbeat.Memory, gone bool) bool { return !gone && recent(a.Looked) }),
+		Tasks: carry(e, e.last.Tasks, func(t TaskMemory, gone bool) bool {
+			return recent(t.Looked) && (!gone || wasOpen(t.State) && t.Asked == "")
+		}),
+		Locks: carry(e, e.last.Locks, func(l heartbeat.LockMemory, _ bool) bool { return recent(l.Looked) }),
+		Reaps: carry(e, e.last.Reaps, func(r Reap, gone bool) bool { return !gone && recent(r.Seen) })}
+	for at, list := range e.last.Tasks.settled {
+		if e.snapshots[at] == nil && recent(list.at) {
+			next.Tasks.settled[at] = list
 		}
 	}
-	for at, p := range next.Locks.parts {
-		if gone(at) {
-			replace(&next.Locks, &d.own.locks, at, p.only(func(l heartbeat.LockMemory) bool { return d.now.Sub(l.Looked) < forgetAfter }))
+	for key, s := range e.last.Standing {
+		seen := e.snapshotOf(s.Subject) != nil
+		if s.Subject.Kind == protocol.KindProject {
+			seen = e.scanned(s.Subject.Project)
+		}
+		if !seen && recent(s.Looked) {
+			next.Standing[key] = s
 		}
 	}
+	return next
+}
+
+// carry starts a Book with the values of sources that were not scanned, or whose folder is gone, as far as keep holds them.
+func carry[V any](e *env, old Book[V], keep func(v V, gone bool) bool) Book[V] {
+	next := Book[V]{values: make(map[protocol.Subject]V, len(old.values)), settled: map[source]*settled{}, of: old.of}
+	for subject, v := range old.values {
+		if s := e.snapshotOf(subject); (s == nil || s.Gone) && keep(v, s != nil) {
+			next.values[subject] = v
+		}
+	}
+	return next
+}
+
+// carryProjects is what is remembered of the projects, with this scan.
+func carryProjects(e *env) map[string]ProjectMemory {
+	next := make(map[string]ProjectMemory, len(e.last.Projects))
+	for name, p := range e.last.Projects {
+		if p.ahead(e.now) {
+			p = p.follow(e.now)
+		}
+		next[name] = p
+	}
+	for i := range e.view.Snapshots {
+		s := &e.view.Snapshots[i]
+		p := next[s.Project]
+		if at := plain(s.At); p.Since.IsZero() || p.Since.After(at) { // the clock was set back since then
+			p.Since = at
+		}
+		if !s.Gone { // a folder that is gone shows nothing
+			p.Looked = earliest(plain(s.At), e.now)
+		}
+		next[s.Project] = p
+	}
+	return next
 }

@@ -1,15 +1,13 @@
 package decide
 
 import (
-	"slices"
 	"time"
 
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
-// ruling is what the rules say about one subject. A rule does not see the plan that is being made: merge enters its ruling
-// there.
+// ruling is what the rules say about one subject. A rule does not see the plan that is being made.
 type ruling struct {
 	changes    []protocol.Change
 	waiting    []protocol.Change // what would be changed if steward were allowed to
@@ -32,7 +30,10 @@ type condition struct {
 
 // change orders a change and reports whether it will be made: not while the project is being changed, nor where steward
 // only observes, nor after an earlier rule's change of the same subject. A log line may stand beside another change.
-func (r *ruling) change(s *protocol.Snapshot, c protocol.Change) bool {
+func (r *ruling) change(s *protocol.Snapshot, why protocol.Cause, c protocol.Change) bool {
+	if c.Cause = why; c.Reason == "" {
+		c.Reason = why.Reason
+	}
 	isLog := c.Verb == protocol.VerbLog
 	switch {
 	case s.Busy:
@@ -52,7 +53,10 @@ func (r *ruling) change(s *protocol.Snapshot, c protocol.Change) bool {
 	return true
 }
 
-func (r *ruling) tell(c condition) { r.conditions = append(r.conditions, c) }
+func (r *ruling) tell(a rules.Alert, n rules.Notice) {
+	a.Notice = &n
+	r.conditions = append(r.conditions, condition{Alert: a})
+}
 
 // wakeAt asks for a decision at that moment at the latest. What is due already is part of this decision; to ask for it
 // again would spin.
@@ -74,93 +78,62 @@ func (r *ruling) rescanAt(at, now time.Time) {
 	}
 }
 
-// merge enters a ruling about a subject of the snapshot in the plan. The ruling is empty after that; another change of the
-// subject is still refused.
-func (d *decision) merge(s *protocol.Snapshot, r *ruling) {
-	for _, c := range r.conditions {
-		d.tell(c)
+// passed reports whether a deadline has passed, and asks for a decision when it will have. Right after a sleep none has: the
+// agent slept, too. See docs/decisions.md, "A loss needs a scan after the deadline".
+func (r *ruling) passed(e *env, deadline time.Time) bool {
+	if e.now.Before(deadline) {
+		r.wakeAt(deadline, e.now)
+		return false
 	}
-	for _, c := range r.changes {
-		d.order(c)
+	if e.resuming() {
+		r.wakeAt(e.resumeUntil, e.now)
+		return false
 	}
-	d.plan.Waiting = append(d.plan.Waiting, r.waiting...)
-	d.plan.Ends = append(d.plan.Ends, r.ends...)
-	d.wakeAt(r.wake)
-	d.rescanAt(s.Project, r.rescan)
-	*r = ruling{changed: r.changed}
+	return true
 }
 
-// order adds a change to the plan, unless an earlier one has the same subject.
-func (d *decision) order(c protocol.Change) {
-	if c.Verb != protocol.VerbLog {
-		if d.taken[c.Subject] {
-			return
-		}
-		d.taken[c.Subject] = true
-	}
-	d.plan.Changes = append(d.plan.Changes, c)
+// because is a cause whose sentence is that of its reason.
+func because(reason protocol.Reason, facts protocol.Facts) protocol.Cause {
+	return protocol.Cause{Reason: reason, Facts: facts}
 }
 
-// wakeAt asks for the next decision at that moment at the latest.
-func (d *decision) wakeAt(at time.Time) {
-	if at.After(d.now) && (d.plan.Wake.IsZero() || at.Before(d.plan.Wake)) {
-		d.plan.Wake = at
-	}
+// quote is a cause in the words of a file or of a rule.
+func quote(reason protocol.Reason, text string) protocol.Cause {
+	return protocol.Cause{Reason: reason, Phrase: protocol.PhraseQuote, Facts: protocol.Facts{Text: text}}
 }
 
-// rescanAt asks for a scan of a project at that moment at the latest.
-func (d *decision) rescanAt(project string, at time.Time) {
-	if at.IsZero() {
-		return
-	}
-	d.wakeAt(at)
-	if known, ok := d.plan.Looks[project]; ok && !at.Before(known) {
-		return
-	}
-	if d.plan.Looks == nil {
-		d.plan.Looks = map[string]time.Time{}
-	}
-	d.plan.Looks[project] = at
+// phrase is a cause with a sentence of its own.
+func phrase(reason protocol.Reason, p protocol.Phrase, facts protocol.Facts) protocol.Cause {
+	return protocol.Cause{Reason: reason, Phrase: p, Facts: facts}
 }
 
-// tell adds a condition's alert to the plan unless the incident shows the same already. A condition without an occurrence
-// of its own has the time since when it stands: what a human has settled is settled for this time only.
-func (d *decision) tell(c condition) {
-	a := c.Alert
-	if a.Key == "" {
-		a.Key = KeyOf(a)
-	}
-	a.Summary = Clip(a.Summary, MaxSummary)
-	switch {
-	case c.words != "":
-		a.Occurrence = occurrence(d.stands(a, time.Time{}).Since, c.words)
-	case c.dated:
-		a.Occurrence += " " + stamp(d.stands(a, time.Time{}).Since)
-	}
-	if d.present[a.Key] {
-		return
-	}
-	d.present[a.Key] = true
-	if a.Occurrence == "" {
-		a.Occurrence = stamp(d.stands(a, time.Time{}).Since)
-	}
-	d.logIncident(a)
-	if head, known := d.view.Incidents[a.Key]; known && head.Has(a) {
-		return
-	}
-	d.plan.Alerts = append(d.plan.Alerts, a)
+// KeyOf is the key of the incident that an alert belongs to.
+func KeyOf(a rules.Alert) string {
+	return rules.Key(a.Subject.Project, a.Subject.Protocol, a.Subject.ID, a.Agent, a.Kind, a.Code)
 }
 
-// logIncident enters an incident in the shared log, once per occurrence. The log itself shows which incidents it has, so
-// that a crash between the incident and its line neither loses nor doubles the line.
-func (d *decision) logIncident(a rules.Alert) {
-	if a.Severity.Rank() < protocol.Medium.Rank() || a.Subject.Kind != protocol.KindTask && a.Subject.Kind != protocol.KindAgent {
-		return
+// occurrence distinguishes a condition from the same one at another time, and from another one at this time.
+func occurrence(since time.Time, text string) string {
+	return stamp(since) + " " + rules.Key("", "", "", "", "", text)
+}
+
+// stamp is a moment as part of an occurrence.
+func stamp(t time.Time) string { return t.UTC().Format("20060102T150405.000Z") }
+
+// The options that steward itself offers; status/words has their labels.
+const (
+	OptionRetry    = "retry"    // issue it again, whatever the rules say
+	OptionComplete = "complete" // the work itself is done: what waits for it may begin
+	OptionLeave    = "leave"    // leave it as it is
+	OptionDone     = "done"     // the human has taken care of it
+	OptionWait     = "wait"     // for the rules to take their course
+	OptionGiveUp   = "give_up"  // end the tasks of a dead agent
+)
+
+// options lists options by their ids.
+func options(ids ...string) (list []rules.Option) {
+	for _, id := range ids {
+		list = append(list, rules.Option{ID: id, Dangerous: id == OptionGiveUp})
 	}
-	s, mark := d.snapshotOf(a.Subject), a.Key+" "+a.Occurrence
-	if s == nil || !s.LogsCalls || slices.Contains(s.Called, mark) || s.Busy || !mayChange(s) {
-		return
-	}
-	d.order(protocol.Change{Verb: protocol.VerbLog, Subject: a.Subject, Reason: protocol.ReasonSeen, Entry: protocol.Entry{Event: eventCalled, Code: mark},
-		Agent: a.Agent, Why: a.Summary})
+	return list
 }

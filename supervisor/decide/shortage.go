@@ -11,90 +11,96 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// alertGate tells the user of gates that have been shut for long: those of the machine in one alert, and that of each agent
-// in its own.
-func (d *decision) alertGate(closed []capacity.Closed) {
+// Exhaustion is what is remembered of open files that run out.
+type Exhaustion struct {
+	// Exhausting is since when the file descriptors run out, ExhaustedLast when that was last seen, ExhaustedBy the cause.
+	Exhausting    time.Time `json:"exhausting,omitzero"`
+	ExhaustedLast time.Time `json:"exhausted_last,omitzero"`
+	ExhaustedBy   string    `json:"exhausted_by,omitempty"`
+}
+
+// FilesWatched is how near the end of the descriptors must be for the gauges to be read at the fast pace, FilesSoon to count.
+const (
+	FilesWatched = 2 * time.Minute
+	FilesSoon    = 30 * time.Second
+)
+
+// exhaustionHolds is how long the descriptors must have been safe until that counts as over.
+const exhaustionHolds = 30 * time.Second
+
+// judgeShortage tells the user of what the machine lacks.
+func judgeShortage(e *env, gate capacity.Memory) (ruling, Exhaustion) {
+	var r ruling
+	closed := gate.Closed(e.cfg.Capacity)
+	tellShut(e, &r, closed)
+	tellStarving(e, &r, closed, gate.Held)
+	return r, tellExhaustion(e, &r)
+}
+
+// tellShut tells the user of gates that have been shut for long: those of the machine in one alert, and that of each agent in
+// its own.
+func tellShut(e *env, r *ruling, closed []capacity.Closed) {
 	var machine []capacity.Closed
+	var names []string
 	for _, shut := range closed {
-		due := shut.Since.Add(d.cfg.Capacity.AlarmAfter)
+		due := shut.Since.Add(e.cfg.Capacity.AlarmAfter)
 		switch {
-		case d.now.Before(due):
-			d.wakeAt(due)
+		case e.now.Before(due):
+			r.wakeAt(due, e.now)
 		case shut.Agent.ID != "":
-			d.gateShut(shut.Agent, shut, []string{shut.Dimension + " " + shut.Agent.ID})
+			gateShut(e, r, shut.Agent, shut, []string{shut.Dimension + " " + shut.Agent.ID})
 		default:
 			machine = append(machine, shut)
-		}
-	}
-	if len(machine) > 0 {
-		var names []string
-		for _, shut := range machine {
 			name := shut.Dimension
 			if shut.Project != "" {
 				name += " of " + shut.Project
 			}
 			names = append(names, name)
 		}
-		d.gateShut(protocol.Subject{Kind: protocol.KindMachine, ID: machine[0].Dimension}, machine[0], names)
+	}
+	if len(machine) > 0 {
+		gateShut(e, r, protocol.Subject{Kind: protocol.KindMachine, ID: machine[0].Dimension}, machine[0], names)
 	}
 }
 
-func (d *decision) gateShut(subject protocol.Subject, shut capacity.Closed, dimensions []string) {
-	what, lack := strings.Join(dimensions, ", "), "for lack of "+shut.Dimension
-	if shut.Agent.ID != "" {
-		lack = "because " + shut.Agent.ID + " is full"
+func gateShut(e *env, r *ruling, subject protocol.Subject, shut capacity.Closed, dimensions []string) {
+	f := protocol.Facts{Count: shut.Waiting, At: shut.Since.UTC(), Agent: shut.Agent.ID, Name: shut.Dimension, Text: consumers(e, shut.Dimension)}
+	if shut.Limit < e.cfg.Capacity.Threshold {
+		f.Line = shut.Limit
 	}
-	limit := ""
-	if shut.Limit < d.cfg.Capacity.Threshold {
-		limit = fmt.Sprintf(" They allow no more than %.0f %% to be used.", 100*shut.Limit)
-	}
-	d.tell(condition{Alert: rules.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID,
-		Summary:    fmt.Sprintf("No room for %s since %s: %s", tasks(shut.Waiting), clock(shut.Since), what),
-		Detail:     strings.TrimSpace(fmt.Sprintf("Tasks have been held back since %s because of %s.%s %s", shut.Since.UTC().Format(time.RFC3339), what, limit, d.consumers(shut.Dimension))),
-		Spoken:     fmt.Sprintf("%s, tasks are held back %s.", d.cfg.Human, lack),
-		Occurrence: shut.Since.UTC().Format(time.RFC3339)}})
+	r.tell(rules.Alert{Kind: "gate_shut", Code: shut.Dimension, Severity: protocol.High, Subject: subject, Agent: shut.Agent.ID, Occurrence: rfc3339(shut.Since)},
+		rules.Notice{Phrase: protocol.PhraseGateShut, Facts: f, List: dimensions})
 }
 
 // consumers names the processes that use most of a dimension.
-func (d *decision) consumers(dimension string) string {
-	list := capacity.Largest(d.view.Load.Consumers, dimension, capacity.ConsumersShown)
-	if len(list) == 0 {
-		return ""
-	}
+func consumers(e *env, dimension string) string {
 	var names []string
-	for _, c := range list {
+	for _, c := range capacity.Largest(e.view.Load.Consumers, dimension, capacity.ConsumersShown) {
 		whose := ""
 		if c.Agent != "" {
 			whose = " of " + c.Agent
 		}
 		names = append(names, fmt.Sprintf("%s%s (pid %d, %.1f cores, %d MiB)", c.Name, whose, c.PID, c.CPU, c.Memory>>20))
 	}
-	return "Largest consumers: " + strings.Join(names, ", ")
-}
-
-func tasks(n int) string {
-	if n == 1 {
-		return "a task"
-	}
-	return fmt.Sprintf("%d tasks", n)
+	return strings.Join(names, ", ")
 }
 
 // mostNamed is how many starving tasks are named.
 const mostNamed = 5
 
-// alertStarving tells the user of tasks that have waited for room for very long although others were admitted: what they
-// need may never be free. Where the gate itself is shut, the incident is about that.
-func (d *decision) alertStarving(closed []capacity.Closed) {
-	var starving []protocol.Subject
+// tellStarving tells the user of tasks that have waited for room for very long although others were admitted: what they need
+// may never be free. Where the gate itself is shut, the incident is about that.
+func tellStarving(e *env, r *ruling, closed []capacity.Closed, waiting map[protocol.Subject]capacity.Held) {
+	var starving []string
 	var first time.Time
-	for subject, held := range d.plan.Memory.Gate.Held {
-		due := held.Since.Add(d.cfg.Capacity.StarveAfter)
+	for subject, held := range waiting {
+		due := held.Since.Add(e.cfg.Capacity.StarveAfter)
 		switch {
-		case d.now.Before(due):
-			d.wakeAt(due)
-		case shutLong(closed, held.Since.Add(d.cfg.Capacity.AlarmAfter)):
+		case e.now.Before(due):
+			r.wakeAt(due, e.now)
+		case shutLong(closed, held.Since.Add(e.cfg.Capacity.AlarmAfter)):
 		default:
-			starving = append(starving, subject)
+			starving = append(starving, subject.String())
 			if first.IsZero() || held.Since.Before(first) {
 				first = held.Since
 			}
@@ -103,20 +109,10 @@ func (d *decision) alertStarving(closed []capacity.Closed) {
 	if len(starving) == 0 {
 		return
 	}
-	slices.SortFunc(starving, func(a, b protocol.Subject) int { return strings.Compare(a.String(), b.String()) })
-	var names []string
-	for _, s := range starving[:min(len(starving), mostNamed)] {
-		names = append(names, s.String())
-	}
-	list := strings.Join(names, ", ")
-	if more := len(starving) - len(names); more > 0 {
-		list += fmt.Sprintf(" and %d more", more)
-	}
-	d.tell(condition{Alert: rules.Alert{Kind: "starving", Severity: protocol.Medium, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "queue"},
-		Summary:    fmt.Sprintf("%s waited for room since %s", capital(tasks(len(starving)), len(starving)), clock(first)),
-		Detail:     fmt.Sprintf("Others were admitted meanwhile. These wait: %s. 'steward explain' says what each waits for, 'steward release' releases it.", list),
-		Spoken:     fmt.Sprintf("%s, tasks have waited for room for very long.", d.cfg.Human),
-		Occurrence: first.UTC().Format(time.RFC3339)}})
+	slices.Sort(starving)
+	shown := starving[:min(len(starving), mostNamed)]
+	r.tell(rules.Alert{Kind: "starving", Severity: protocol.Medium, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "queue"}, Occurrence: rfc3339(first)},
+		rules.Notice{Phrase: protocol.PhraseStarving, Facts: protocol.Facts{Count: len(starving), Of: len(starving) - len(shown), At: first}, List: shown})
 }
 
 // shutLong reports whether a gate has been shut since then or longer, so that an incident is about it. The longest comes
@@ -125,41 +121,22 @@ func shutLong(closed []capacity.Closed, since time.Time) bool {
 	return len(closed) > 0 && !closed[0].Since.After(since)
 }
 
-func capital(text string, n int) string {
-	verb := " has"
-	if n > 1 {
-		verb = " have"
-	}
-	return strings.ToUpper(text[:1]) + text[1:] + verb
-}
-
-// exhaustionHolds is how long the descriptors must have been safe until that counts as over.
-const exhaustionHolds = 30 * time.Second
-
-// alertExhaustion tells the user at once when the open files are about to run out: soon nothing can be written any more.
-func (d *decision) alertExhaustion() {
-	load, m := d.view.Load.Fresh(d.now), &d.plan.Memory
-	if e := load.Exhausted; e > 0 && e < FilesSoon {
-		if m.Exhausting = d.old.Exhausting; m.Exhausting.IsZero() {
-			m.Exhausting = d.now
+// tellExhaustion tells the user at once when the open files are about to run out: soon nothing can be written any more.
+func tellExhaustion(e *env, r *ruling) (m Exhaustion) {
+	load, last := e.view.Load.Fresh(e.now), e.last.Exhaustion
+	if left := load.Exhausted; left > 0 && left < FilesSoon {
+		if m.Exhausting = last.Exhausting; m.Exhausting.IsZero() {
+			m.Exhausting = e.now
 		}
-		m.ExhaustedLast, m.ExhaustedBy = d.now, load.Because[capacity.DimFiles]
-	} else if over := d.old.ExhaustedLast.Add(exhaustionHolds); !d.old.ExhaustedLast.IsZero() && d.now.Before(over) {
-		m.Exhausting, m.ExhaustedLast, m.ExhaustedBy = d.old.Exhausting, d.old.ExhaustedLast, d.old.ExhaustedBy
-		d.wakeAt(over)
+		m.ExhaustedLast, m.ExhaustedBy = e.now, load.Because[capacity.DimFiles]
+	} else if over := last.ExhaustedLast.Add(exhaustionHolds); !last.ExhaustedLast.IsZero() && e.now.Before(over) {
+		m = last
+		r.wakeAt(over, e.now)
 	}
-	if m.Exhausting.IsZero() {
-		return
+	if !m.Exhausting.IsZero() {
+		r.tell(rules.Alert{Kind: "files_run_out", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: capacity.DimFiles},
+			Occurrence: rfc3339(m.Exhausting)},
+			rules.Notice{Phrase: protocol.PhraseFilesRunOut, Facts: protocol.Facts{Name: m.ExhaustedBy, Text: consumers(e, capacity.DimFiles)}})
 	}
-	d.tell(condition{Alert: rules.Alert{Kind: "files_run_out", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: capacity.DimFiles},
-		Summary:    "Open files run out",
-		Detail:     strings.TrimSpace("At the present pace none is left in less than half a minute. " + m.ExhaustedBy + ". Tasks are held back meanwhile. " + d.consumers(capacity.DimFiles)),
-		Spoken:     fmt.Sprintf("%s, this machine is running out of open files.", d.cfg.Human),
-		Occurrence: m.Exhausting.UTC().Format(time.RFC3339)}})
+	return m
 }
-
-// FilesWatched is how near the end of the descriptors must be for the gauges to be read at the fast pace.
-const FilesWatched = 2 * time.Minute
-
-// FilesSoon is how near the end of the descriptors must be to count.
-const FilesSoon = 30 * time.Second

@@ -1,9 +1,7 @@
 package decide
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/escalate/rules"
@@ -36,44 +34,44 @@ const (
 	lostSight  = 24 * time.Hour
 )
 
-// weigh decides, before any agent is judged, whether verdicts of silence must wait.
-func (d *decision) weigh() {
-	m := d.old.Silence
-	if d.view.Doubt > 0 {
-		m.Doubted = d.now
+// weighSilence decides, before any agent is judged, whether verdicts of silence must wait.
+func weighSilence(e *env) Silence {
+	m := e.last.Silence
+	if e.view.Doubt > 0 {
+		m.Doubted = e.now
 	}
-	recent := !m.Doubted.IsZero() && d.now.Sub(m.Doubted).Abs() <= massWait
+	recent := !m.Doubted.IsZero() && e.now.Sub(m.Doubted).Abs() <= massWait
 	if !recent {
 		m.Doubted = time.Time{}
 	}
-	if m.Since.IsZero() && recent && d.manyFallSilent() {
-		m.Since, m.Until = d.now, d.now.Add(massWait)
+	if m.Since.IsZero() && recent && manyFallSilent(e) {
+		m.Since, m.Until = e.now, e.now.Add(massWait)
 	}
-	d.plan.Memory.Silence, d.silence = m, m
+	return m
 }
 
 // manyFallSilent judges all agents as if nothing was in doubt: at this scan, and at the next one if nothing changes.
-func (d *decision) manyFallSilent() bool {
+func manyFallSilent(e *env) bool {
 	all, now, soon := 0, 0, 0
-	for i := range d.view.Snapshots {
-		s := &d.view.Snapshots[i]
-		at := d.clock(s)
-		at.Doubt = d.view.Doubt
+	for i := range e.view.Snapshots {
+		s := &e.view.Snapshots[i]
+		at := e.clock(s)
+		at.Doubt = e.view.Doubt
 		next := at
-		next.Now = at.Now.Add(d.cfg.LookEvery)
+		next.Now = at.Now.Add(e.cfg.LookEvery)
 		for j := range s.Agents {
 			a := &s.Agents[j]
-			mem := d.old.Agents.Of(s.Subject(protocol.KindAgent, a.Name))
+			mem := e.last.Agents.Of(s.Subject(protocol.KindAgent, a.Name))
 			if !lived(mem.State) {
 				continue
 			}
 			all++
-			facts, limits := d.facts(a, mem), d.cfg.Heartbeat.Of(s.Protocol, a)
-			v, m := heartbeat.Judge(facts, mem, at, limits, d.cfg.Heartbeat)
+			facts, limits := e.facts(a, mem), e.cfg.Heartbeat.Of(s.Protocol, a)
+			v, m := heartbeat.Judge(facts, mem, at, limits, e.cfg.Heartbeat)
 			if bySilence(v) {
 				now++
 			}
-			if v, _ = heartbeat.Judge(facts, m, next, limits, d.cfg.Heartbeat); bySilence(v) {
+			if v, _ = heartbeat.Judge(facts, m, next, limits, e.cfg.Heartbeat); bySilence(v) {
 				soon++
 			}
 		}
@@ -92,58 +90,46 @@ func lived(state protocol.AgentState) bool {
 
 func bySilence(v heartbeat.Verdict) bool { return v.State == protocol.AgentDead && !v.Proof }
 
-// oneOfMany reports whether the alert about many agents covers the agent's death: it fell silent with them, or when their
-// verdicts stopped waiting.
-func (k *agentJudge) oneOfMany() bool {
-	m := &k.env.silence
-	if slices.Contains(m.Agents, k.subject) {
-		return true
+// oneOfMany reports whether the alert about many agents covers the agent's death already (known), or does from now on: it
+// fell silent with them, or when their verdicts stopped waiting.
+func oneOfMany(a agentSubject) (known, joins bool) {
+	m := &a.silence
+	if slices.Contains(m.Agents, a.subject) {
+		return true, false
 	}
-	k.joined = !m.Since.IsZero() && bySilence(k.verdict) && k.verdict.Changed && !k.env.now.Before(m.Until) &&
-		k.env.now.Sub(m.Until) <= 2*k.env.cfg.LookEvery
-	return k.joined
+	return false, !m.Since.IsZero() && bySilence(a.verdict) && a.verdict.Changed && !a.now.Before(m.Until) && a.now.Sub(m.Until) <= 2*a.cfg.LookEvery
 }
 
-// silences alerts the user once of all agents that fell silent together, and drops those that came back or are no longer
+// judgeSilence alerts the user once of all agents that fell silent together, and drops those that came back or are no longer
 // scanned. The alert outlasts the wait of the verdicts by far.
-func (d *decision) silences() {
-	m := &d.plan.Memory.Silence
-	if d.now.Before(m.Since) || d.now.After(m.Until.Add(massWait)) { // or the clock was set back
+func judgeSilence(e *env, m Silence, agents Book[heartbeat.Verdict], memory Book[heartbeat.Memory]) (Silence, ruling) {
+	var r ruling
+	if e.now.Before(m.Since) || e.now.After(m.Until.Add(massWait)) { // or the clock was set back
 		m.Since, m.Until = time.Time{}, time.Time{}
 	}
-	d.wakeAt(m.Until)
+	r.wakeAt(m.Until, e.now)
 	m.Agents = slices.DeleteFunc(slices.Clone(m.Agents), func(s protocol.Subject) bool {
-		if d.snapshotOf(s) == nil {
-			return d.now.Sub(d.plan.Memory.Agents.Of(s).Looked).Abs() >= lostSight
+		if e.snapshotOf(s) == nil {
+			return e.now.Sub(memory.Of(s).Looked).Abs() >= lostSight
 		}
-		return d.plan.Agents.Of(s).State != protocol.AgentDead
+		return agents.Of(s).State != protocol.AgentDead
 	})
 	if len(m.Agents) == 0 {
 		m.Agents, m.Told = nil, time.Time{}
-		return
+		return m, r
 	}
-	d.tell(condition{Alert: d.alertSilences(m)})
-}
-
-func (d *decision) alertSilences(m *Silence) rules.Alert {
 	var names, tasks []string
 	silent := true
 	for _, subject := range m.Agents {
 		names = append(names, subject.ID)
-		if s := d.snapshotOf(subject); s != nil {
+		if s := e.snapshotOf(subject); s != nil {
 			open := OpenTasksOf(s, subject.ID)
 			tasks, silent = append(tasks, idsOf(open)...), silent && (len(open) == 0 || allSilent(open))
 		}
 	}
 	slices.Sort(names)
-	a := rules.Alert{Kind: "agents_silent", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "silence"},
-		Blocking: len(tasks) > 0, Silent: silent && len(tasks) > 0, Options: CareOptions(), Occurrence: stamp(m.Told),
-		Summary: fmt.Sprintf("%d agents fell silent at once", len(names)),
-		Detail: fmt.Sprintf("%s: no heartbeat, no live process, no progress. steward itself had trouble to look just then, so it waited %s longer.",
-			strings.Join(names, ", "), span(massWait)),
-		Spoken: fmt.Sprintf("%s, %d agents fell silent at once.", d.cfg.Human, len(names))}
-	if len(tasks) > 0 {
-		a.Detail += fmt.Sprintf(" In flight: %s.", strings.Join(tasks, ", "))
-	}
-	return a
+	r.tell(rules.Alert{Kind: "agents_silent", Severity: protocol.High, Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "silence"},
+		Blocking: len(tasks) > 0, Silent: silent && len(tasks) > 0, Options: careOptions(), Occurrence: stamp(m.Told)},
+		rules.Notice{Phrase: protocol.PhraseManySilent, Facts: protocol.Facts{Count: len(names), Limit: massWait}, Names: names, List: tasks})
+	return m, r
 }

@@ -7,12 +7,21 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// add changes what the task adds to its project's tally. The goals are those of protocol 000: tasks of other protocols do
-// not count.
-func (k *taskJudge) add(change func(*Tally)) {
-	if !k.t.Foreign {
-		change(&k.tally)
-	}
+// Tally counts what the document's success metrics are made of. The goals are those of protocol 000: tasks of other protocols
+// do not count.
+type Tally struct {
+	Completed int           `json:"completed"`
+	Failed    int           `json:"failed"`
+	Latency   time.Duration `json:"latency"` // sum over Completed and Failed, from request to result
+	// ForHuman counts the results that asked for the user, Spoken the spoken messages about tasks.
+	ForHuman int `json:"for_human"`
+	Spoken   int `json:"spoken,omitempty"`
+	// Lost counts the attempts lost with their agents. Overloaded counts those whose agent was lost while the machine was
+	// over a limit.
+	Lost       int `json:"lost"`
+	Overloaded int `json:"overloaded,omitempty"`
+	// Followed counts the tasks of Completed and Failed that steward saw open before they ended.
+	Followed int `json:"followed,omitempty"`
 }
 
 // plus is the tally with what a decision adds to it.
@@ -22,76 +31,60 @@ func (t Tally) plus(more Tally) Tally {
 		Overloaded: t.Overloaded + more.Overloaded, Followed: t.Followed + more.Followed}
 }
 
-// History reports whether the result came before steward ever looked here: it is not steward's to count.
-func (k *taskJudge) history() bool {
-	return plain(k.t.Outcome.Appeared).Before(k.since.Add(-stampLag))
-}
-
 // stampLag is by how much the stamp of a file may precede its write: the kernel stamps files with a clock that advances once
 // per tick, at most every 10 ms.
 const stampLag = 20 * time.Millisecond
 
+// counts reports whether a result is steward's to count: not if it came before steward ever looked here.
+func counts(c *taskCase, o *protocol.Outcome) bool {
+	return !c.t.Foreign && !plain(o.Appeared).Before(c.since.Add(-stampLag))
+}
+
 // count adds the result to the project's tally, once. A failed task that completes after all is counted again as completed.
-func (k *taskJudge) count(ok bool) {
-	m := &k.next
-	if k.history() || m.Counted == "completed" || (m.Counted == "failed" && !ok) {
+func count(c *taskCase, r *taskRuling, ok bool) {
+	m, o := &r.next, c.t.Outcome
+	if !counts(c, o) || m.Counted == "completed" || m.Counted == "failed" && !ok {
 		return
 	}
-	k.add(func(t *Tally) {
-		switch {
-		case m.Counted == "failed":
-			t.Failed--
-		case m.News:
-			t.Followed++
-		}
-		t.Latency -= m.Latency
-		m.Counted, m.Latency = "failed", 0
-		if ok {
-			m.Counted = "completed"
-		}
-		if from, to := k.t.Created, k.t.Outcome.Appeared; !from.IsZero() && to.After(from) {
-			m.Latency = max(0, to.Sub(from)-m.Withheld)
-		}
-		t.Latency += m.Latency
-		if ok {
-			t.Completed++
-		} else {
-			t.Failed++
-		}
-	})
+	switch {
+	case m.Counted == "failed":
+		r.tally.Failed--
+	case m.News:
+		r.tally.Followed++
+	}
+	r.tally.Latency -= m.Latency
+	m.Latency = 0
+	if from, to := c.t.Created, o.Appeared; !from.IsZero() && to.After(from) {
+		m.Latency = max(0, to.Sub(from)-m.Withheld)
+	}
+	r.tally.Latency += m.Latency
+	if ok {
+		m.Counted = "completed"
+		r.tally.Completed++
+	} else {
+		m.Counted = "failed"
+		r.tally.Failed++
+	}
 }
 
 // countLoss counts a run that was lost with its agent, once.
-func (k *taskJudge) countLoss() {
-	if k.next.Lost || k.t.Foreign || !k.t.Outcome.Ours || k.history() || !isLoss(k.t.Outcome) {
+func countLoss(c *taskCase, r *taskRuling) {
+	o := c.t.Outcome
+	if r.next.Lost || !o.Ours || !counts(c, o) || rules.Failed(o).Code != rules.CodeAgentLost {
 		return
 	}
-	k.next.Lost = true
-	k.add(func(t *Tally) {
-		t.Lost++
-		if k.overloaded() {
-			t.Overloaded++
-		}
-	})
-}
-
-// overloaded reports whether memory or open files were over their limit at the agent's last heartbeat, or since.
-func (k *taskJudge) overloaded() bool {
-	full := k.env.full
-	if k.agent == nil || full.IsZero() {
-		return false
+	r.next.Lost = true
+	r.tally.Lost++
+	// Memory or open files were over their limit at the agent's last heartbeat, or since.
+	if c.agent != nil && !c.full.IsZero() && !c.full.Before(c.agent.heard().Add(-c.cfg.LookEvery)) {
+		r.tally.Overloaded++
 	}
-	last := k.agent.mem.Looked.Add(-k.agent.mem.Silent)
-	return !full.Before(last.Add(-k.env.cfg.LookEvery))
 }
-
-func isLoss(o *protocol.Outcome) bool { return rules.Failed(o).Code == rules.CodeAgentLost }
 
 // countCall counts a result that asked for the user, once per run.
-func (k *taskJudge) countCall() {
-	if k.next.Called || k.t.Foreign || k.history() {
-		return
+func countCall(c *taskCase, r *taskRuling, o *protocol.Outcome) {
+	if !r.next.Called && counts(c, o) {
+		r.next.Called = true
+		r.tally.ForHuman++
 	}
-	k.next.Called = true
-	k.add(func(t *Tally) { t.ForHuman++ })
 }

@@ -1,62 +1,105 @@
 package decide
 
 import (
-	"cmp"
-	"fmt"
 	"time"
 
-	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
 )
 
-// taskCase is all that the rules about a task may read.
-type taskCase struct {
-	env      *env
-	s        *protocol.Snapshot
-	t        *protocol.Task
-	agent    *agentCase // nil when no agent of that name is known
-	agents   map[string]*agentCase
-	subject  protocol.Subject
-	at       time.Time // of the scan
-	was      TaskMemory
-	requests *requests
-	since    time.Time // of the first look ever at its project
-	// retries are those of the project's last hour. lastReissue and reissued say when an overdue retry was issued last, and
-	// whether this decision issues one.
-	retries     []time.Time
-	lastReissue time.Time
-	reissued    bool
+// taskRule says where a task stands, and what should be done with it.
+type taskRule struct {
+	name    string
+	applies func(*taskCase) bool
+	rule    func(*taskCase) taskRuling
 }
 
-// taskRuling is all that they can say.
-type taskRuling struct {
-	ruling
-	verdict   TaskVerdict
-	next      TaskMemory
-	tally     Tally           // what it adds to the project's
-	asks      bool            // it asks to be admitted
-	release   protocol.Reason // why it would be
-	renews    bool            // its lease may have to be renewed
-	spends    bool            // it takes one of the project's retries
-	reissues  bool            // it is an overdue retry, and is issued now
-	unsettled bool            // something about it is still to be done
+// taskRules are tried in this order; the first that applies counts.
+var taskRules = []taskRule{
+	{"a crash cut its requeueing short", halfRequeued, finishRequeue},
+	{"a crash cut its hold short", func(c *taskCase) bool { return held(c) && c.t.Hold.Half }, takeBackHold},
+	{"held, and its result is there", func(c *taskCase) bool { return held(c) && c.t.Outcome != nil }, heldWithResult},
+	{"held, and asked for again", func(c *taskCase) bool { return held(c) && supersededRetry(c) != "" }, cancelRetry},
+	{"held beyond its lease", func(c *taskCase) bool { return held(c) && leaseOver(c) }, releaseLease},
+	{"held for room", heldFor(protocol.HoldCapacity), heldForRoom},
+	{"held by a block", heldFor(protocol.HoldBlocked), heldByBlock},
+	{"held until its retry is due", heldFor(protocol.HoldRetry), heldForRetry},
+	{"held for another reason", held, heldOtherwise},
+	{"completed", func(c *taskCase) bool { return c.t.Outcome != nil && c.t.Outcome.Succeeded() }, completed},
+	{"failed", func(c *taskCase) bool { return c.t.Outcome != nil }, endedOtherwise},
+	{"in flight", func(c *taskCase) bool { return c.inFlight() != "" }, running},
+	{"open", func(*taskCase) bool { return true }, pending},
 }
 
-// taskJudge applies the rules to one task.
-type taskJudge struct {
-	taskCase
-	taskRuling
+// judgeTask decides where a task stands and what should be done with it. What earlier runs left over goes first; the life
+// events follow from the verdict.
+func judgeTask(c *taskCase) taskRuling {
+	left := leftOver(c)
+	c.taken = left.changed
+	var r taskRuling
+	for _, rule := range taskRules {
+		if rule.applies(c) {
+			r = rule.rule(c)
+			break
+		}
+	}
+	r.changes, r.waiting = append(left.changes, r.changes...), append(left.waiting, r.waiting...)
+	r.unsettled = r.unsettled || left.unsettled
+	if !c.t.Foreign {
+		logEvents(c, &r)
+	}
+	r.next = remember(c, &r)
+	return r
 }
 
-// newTaskJudge takes up a task and brings what is remembered of it up to date.
-func newTaskJudge(c taskCase) taskJudge {
-	k := taskJudge{taskCase: c}
+// leftOver puts a result on record that came after another one stood, and removes the record of a result that a client or a
+// person deleted. For that the task must have been seen open before: a client may remove a file in order to write it again.
+func leftOver(c *taskCase) (r taskRuling) {
+	if c.t.Late != nil {
+		p := protocol.PhraseLaterResult
+		switch {
+		case c.t.Foreign:
+			p = protocol.PhraseLeftOver
+		case c.t.Outcome == nil:
+			p = protocol.PhraseEarlierResult
+		}
+		r.order(c, phrase(protocol.ReasonLate, p, protocol.Facts{}), protocol.Change{Verb: protocol.VerbFile, Judged: protocol.Judged{Ref: *c.t.Late}})
+	}
+	if c.t.Reopened && wasOpen(c.mem.State) && mayChange(c.s) {
+		r.order(c, phrase(protocol.ReasonFinished, protocol.PhraseReopened, protocol.Facts{}), protocol.Change{Verb: protocol.VerbRecord})
+	}
+	return r
+}
+
+// remember is the memory of a task with what the verdict adds to it.
+func remember(c *taskCase, r *taskRuling) TaskMemory {
+	m := r.next
+	m.State = r.verdict.State
+	if !c.stopped.IsZero() {
+		m.Stopped = c.stopped
+	}
+	o := c.t.Outcome
+	// Settled is the sum of the result, unless something is still to be done about it.
+	m.Settled = ""
+	if r.verdict == completedVerdict && !r.unsettled && o != nil && o.Succeeded() && len(o.ForHuman) == 0 && !c.t.Cancelled && c.t.Late == nil && c.t.Hold == nil {
+		m.Settled = o.Ref.Sum
+	}
+	// Waits is when the result appeared that something must still follow. In observe mode nothing follows. A pause ends, and
+	// what has waited already keeps waiting, because its disk may only hang.
+	m.Waits = time.Time{}
+	if paused := c.view.Paused[c.s.Project] != ""; o != nil && wasOpen(m.State) && (mayChange(c.s) || paused || !c.mem.Waits.IsZero()) {
+		m.Waits = c.endedAt()
+	}
+	return m
+}
+
+// observe is what is remembered of a task, with what this scan shows of it.
+func observe(c *taskCase) TaskMemory {
 	t, m := c.t, c.was
-	m.follow(c.env.now)
+	m.follow(c.now)
 	if m.FirstSeen.IsZero() {
 		m.FirstSeen = c.at
 	}
-	if n := 1 + len(Committed(t)); m.Run != n {
+	if n := 1 + len(t.Committed()); m.Run != n {
 		m = TaskMemory{TaskHistory: m.TaskHistory, Run: n}
 	}
 	if again := m.Asked != "" && m.Asked != t.Ref.Sum || (m.State == protocol.TaskDone || m.State == protocol.TaskFailed) && t.Outcome == nil; t.Foreign && again {
@@ -67,9 +110,9 @@ func newTaskJudge(c taskCase) taskJudge {
 		m.Asked = t.Ref.Sum
 	}
 	if t.Visible && c.agent.alive() && !m.Looked.IsZero() {
-		m.Visible += awake(m.Looked, c.at, c.env.cfg.LookEvery)
+		m.Visible += awake(m.Looked, c.at, c.cfg.LookEvery)
 	}
-	if slept := c.env.slept(); slept > 0 {
+	if slept := c.slept(); slept > 0 {
 		m.Running, m.Unnamed = later(m.Running, slept), later(m.Unnamed, slept)
 	}
 	if m.Looked = c.at; !t.Visible || t.Appeared.IsZero() {
@@ -78,7 +121,7 @@ func newTaskJudge(c taskCase) taskJudge {
 		m.Open = earliest(earliest(m.Open, t.Appeared), c.at)
 	}
 	m.News = t.Outcome != nil && (m.News || wasOpen(m.State))
-	m.observeHold(&c)
+	m = observeHold(c, m)
 	if m.Claimed && len(t.Workers) == 0 && t.Outcome == nil {
 		m.Running, m.Presumed, m.Named, m.Unnamed = time.Time{}, false, false, time.Time{} // it was given back untouched
 	}
@@ -89,12 +132,11 @@ func newTaskJudge(c taskCase) taskJudge {
 	case m.Named && m.Unnamed.IsZero():
 		m.Unnamed = c.at
 	}
-	k.next = m
-	return k
+	return m
 }
 
 // observeHold notes whether the task is held, and what became of an earlier hold.
-func (m *TaskMemory) observeHold(c *taskCase) {
+func observeHold(c *taskCase, m TaskMemory) TaskMemory {
 	t := c.t
 	// Someone released the hold: treat the task as admitted. For a gate that blocks it that is not enough: a lease that ran
 	// out is no release.
@@ -111,165 +153,21 @@ func (m *TaskMemory) observeHold(c *taskCase) {
 			m.Admitted = time.Time{}
 		}
 	}
+	return m
 }
 
 // wasOpen reports whether a task was seen open; one that was never seen was not.
 func wasOpen(s protocol.TaskState) bool { return s != "" && s.Open() }
 
-// taskRule says where a task stands, and what should be done with it.
-type taskRule struct {
-	name    string
-	applies func(*taskJudge) bool
-	rule    func(*taskJudge)
+// later moves a time unless it is zero.
+func later(t time.Time, by time.Duration) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(by)
 }
 
-// taskRules are tried in this order; the first that applies counts.
-var taskRules = []taskRule{
-	{"a crash cut its requeueing short", (*taskJudge).halfRequeued, (*taskJudge).repair},
-	{"a crash cut its hold short", func(k *taskJudge) bool { return k.held() && k.t.Hold.Half }, (*taskJudge).takeBackHold},
-	{"held, and its result is there", func(k *taskJudge) bool { return k.held() && k.t.Outcome != nil }, (*taskJudge).heldWithResult},
-	{"held, and asked for again", func(k *taskJudge) bool { return k.held() && k.supersededRetry() != "" }, (*taskJudge).cancelRetry},
-	{"held beyond its lease", func(k *taskJudge) bool { return k.held() && k.leaseOver() }, (*taskJudge).releaseLease},
-	{"held for room", heldFor(protocol.HoldCapacity), (*taskJudge).heldForRoom},
-	{"held by a block", heldFor(protocol.HoldBlocked), (*taskJudge).heldByBlock},
-	{"held until its retry is due", heldFor(protocol.HoldRetry), (*taskJudge).retryWait},
-	{"held for another reason", (*taskJudge).held, (*taskJudge).heldOtherwise},
-	{"completed", func(k *taskJudge) bool { return k.t.Outcome != nil && k.t.Outcome.Succeeded() }, (*taskJudge).completed},
-	{"failed", func(k *taskJudge) bool { return k.t.Outcome != nil }, (*taskJudge).endedOtherwise},
-	{"in flight", func(k *taskJudge) bool { return k.inFlight() != "" }, (*taskJudge).running},
-	{"open", func(k *taskJudge) bool { return true }, (*taskJudge).pending},
-}
-
-// judge decides where the task stands and what should be done with it.
-func (k *taskJudge) judge() {
-	k.fileLate()
-	k.reopen()
-	for _, r := range taskRules {
-		if r.applies(k) {
-			r.rule(k)
-			break
-		}
-	}
-	if !k.t.Foreign {
-		k.log()
-	}
-}
-
-// fileLate puts a result on record that came after another one stood.
-func (k *taskJudge) fileLate() {
-	if k.t.Late == nil {
-		return
-	}
-	why := "a later result; the first one stands"
-	if k.t.Outcome == nil {
-		why = "a result of an earlier attempt that was taken for lost; the present attempt goes on"
-	}
-	if k.t.Foreign {
-		why = "what is left over of an ended task is put away"
-	}
-	k.change(protocol.Change{Verb: protocol.VerbFile, Reason: protocol.ReasonLate, Judged: protocol.Judged{Ref: *k.t.Late}, Why: why})
-}
-
-// change orders a change of this task.
-func (k *taskJudge) change(c protocol.Change) bool {
-	k.unsettled = true
-	c.Subject = k.subject
-	if c.Ref == (protocol.Ref{}) {
-		c.Ref = k.t.Ref
-	}
-	if c.Agent == "" {
-		c.Agent = k.t.Agent
-	}
-	if c.Verb == protocol.VerbRecord || c.Verb == protocol.VerbBury {
-		c.Asked, c.Created = k.t.Ref, k.t.Created
-	}
-	return k.ruling.change(k.s, c)
-}
-
-// free reports whether a change of the task can be made now.
-func (k *taskJudge) free() bool { return !k.s.Busy && mayChange(k.s) && !k.changed }
-
-func (k *taskJudge) is(state protocol.TaskState, reason protocol.Reason, why string, args ...any) {
-	if len(args) > 0 { // most tasks ended long ago, in plain words
-		why = fmt.Sprintf(why, args...)
-	}
-	k.verdict = TaskVerdict{State: state, Reason: reason, Why: why}
-}
-
-// wait is is for a task that is due at a known time.
-func (k *taskJudge) wait(state protocol.TaskState, reason protocol.Reason, until time.Time, why string, args ...any) {
-	k.is(state, reason, why, args...)
-	k.verdict.NotBefore = until
-	k.wake(until)
-}
-
-// pending judges a task that no agent has taken yet.
-func (k *taskJudge) pending() {
-	k.is(protocol.TaskPending, protocol.ReasonUntaken, "waits for %s to take it", cmp.Or(k.t.Agent, "an agent"))
-	if k.t.Awaits != "" {
-		k.is(protocol.TaskWaiting, protocol.ReasonAwaits, "waits for %s", k.t.Awaits)
-		return
-	}
-	fresh := !k.t.Foreign && !k.next.Judged && k.fresh()
-	mayHold := (fresh || k.t.Foreign) && k.t.Visible && !k.next.Judged && !k.env.view.Once
-	if k.t.Block != "" && k.t.Visible && !k.env.view.Once && (mayHold || !k.t.Foreign) {
-		k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
-		k.hold(protocol.HoldBlocked, protocol.ReasonBlocked, k.t.Block, nil, time.Time{})
-		return
-	}
-	if k.t.Foreign {
-		if k.t.Block != "" && k.next.Judged {
-			k.is(protocol.TaskPending, protocol.ReasonOperator, "released by hand, although: %s", k.t.Block)
-		} else if k.t.Block != "" {
-			k.is(protocol.TaskWaiting, protocol.ReasonBlocked, "%s", k.t.Block)
-		}
-		return
-	}
-	if !k.next.Open.IsZero() && k.over(k.next.Open.Add(k.timeout())) {
-		k.alertUntaken()
-	}
-	switch {
-	case mayHold:
-		k.ask(k.release)
-		if before := k.was.State; k.s.Busy && before != "" {
-			k.is(before, protocol.ReasonBusy, "its project is being changed in this moment")
-		}
-	case !k.next.Judged && !fresh:
-		// Too late to hold: its agent may have read it already.
-		k.next.Judged = true
-		k.is(protocol.TaskPending, protocol.ReasonTooLate, "waits for %s to take it (it lay open too long to be held when first judged)", k.t.Agent)
-	}
-}
-
-// ask asks the capacity policy for room, unless nothing may be changed in the project: there the task would keep others
-// from being admitted.
-func (k *taskJudge) ask(release protocol.Reason) { k.asks, k.release = k.s.Act, release }
-
-// wake asks for a decision at that moment at the latest, rescan for a scan of the task's project.
-func (k *taskJudge) wake(at time.Time) { k.wakeAt(at, k.env.now) }
-
-func (k *taskJudge) rescan(at time.Time) { k.rescanAt(at, k.env.now) }
-
-// waiter describes the task to the capacity policy.
-func (k *taskJudge) waiter() capacity.Waiter {
-	w := capacity.Waiter{Subject: k.subject, Kind: k.kind(), Priority: k.t.Priority, Since: k.next.FirstSeen, Throttle: rounded(k.t.Throttle),
-		Busy: k.s.Busy, Idle: k.agent == nil || k.agent.dead()}
-	if k.t.Agent != "" {
-		w.Agent = k.s.Subject(protocol.KindAgent, k.t.Agent)
-	}
-	if k.agent != nil {
-		w.AgentUsed = k.agent.used
-	}
-	if h := k.t.Hold; h != nil {
-		// A task that waits for room after its retry fell due is held for capacity, whatever the notice says.
-		_, queued := k.env.old.Gate.Held[k.subject]
-		w.Held = queued || h.Reason == protocol.HoldCapacity
-	}
-	return w
-}
-
-// hold keeps the task from its agent, by lease.
-func (k *taskJudge) hold(reason string, because protocol.Reason, why string, gate *protocol.Gate, until time.Time) {
-	k.change(protocol.Change{Verb: protocol.VerbHold, Reason: because, Why: why, Hold: reason, Gate: gate, Until: until,
-		ReleaseBy: k.env.now.Add(k.env.cfg.Tasks.Lease)})
+// awake is the time between two scans as far as scans cover it: a sleep of the machine does not count.
+func awake(from, to time.Time, lookEvery time.Duration) time.Duration {
+	return min(max(to.Sub(from), 0), 2*lookEvery)
 }

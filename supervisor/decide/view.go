@@ -50,6 +50,8 @@ type Process struct {
 type Plan struct {
 	Changes []protocol.Change `json:"changes"`
 	Alerts  []rules.Alert     `json:"alerts"`
+	// Logged are the incidents behind lines of the shared log, by the codes of those changes.
+	Logged map[string]rules.Alert `json:"-"`
 	// Ends are the hung agents whose processes are to be ended. They are listed as long as they hang.
 	Ends   []End  `json:"ends,omitempty"`
 	Memory Memory `json:"-"`
@@ -75,9 +77,8 @@ func (p Plan) Empty() bool { return len(p.Changes)+len(p.Alerts) == 0 }
 
 // TaskVerdict is where a task stands, and why.
 type TaskVerdict struct {
-	State  protocol.TaskState `json:"state"`
-	Reason protocol.Reason    `json:"reason"`
-	Why    string             `json:"why"`
+	State protocol.TaskState `json:"state"`
+	protocol.Cause
 	// NotBefore is when a waiting task is due.
 	NotBefore time.Time `json:"not_before,omitzero"`
 }

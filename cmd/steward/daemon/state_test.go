@@ -146,7 +146,7 @@ func TestUnreadableMemoryStays(t *testing.T) {
 // TestStateIsReadBack: steward can read every file that it writes; a file that would be too big is not written.
 func TestStateIsReadBack(t *testing.T) {
 	h := openStore(t, t.TempDir())
-	m := decide.Memory{LastLook: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), ExhaustedBy: strings.Repeat("x", 70<<20)}
+	m := decide.Memory{LastLook: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Exhaustion: decide.Exhaustion{ExhaustedBy: strings.Repeat("x", 70<<20)}}
 	if err := h.save(m); err != nil {
 		t.Fatal(err)
 	}
