@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"path"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -95,16 +94,15 @@ func (p *Project) writeAnswer(m *message, r resolution) error {
 // askedIn rereads the task of a question and returns it with the message that asks. The message is nil if the question is
 // already settled.
 func (p *Project) askedIn(id string) (*task, *message) {
-	tasks := []string{id[:max(strings.LastIndexByte(id, '-'), 0)]}
-	if tasks[0] == noTask {
-		tasks = append(tasks, "") // questionID uses noTask for a message without a task
-	}
-	for _, name := range tasks {
-		t := p.update(name)
-		if t == nil {
+	asks := func(m *message) bool { return m != nil && questionID(m) == id }
+	p.update("")
+	for name, t := range p.board.tasks {
+		if !slices.ContainsFunc(t.messages, asks) {
 			continue
 		}
-		asks := func(m *message) bool { return m != nil && questionID(m) == id }
+		if t = p.update(name); t == nil {
+			continue
+		}
 		open := append(t.blockers[:len(t.blockers):len(t.blockers)], t.clarification)
 		if i := slices.IndexFunc(open, asks); i >= 0 {
 			return t, open[i]

@@ -51,26 +51,20 @@ func (p *Project) update(id string) *task {
 }
 
 // sweepNotices removes notices whose held message is gone. It runs under the guard, so no steward process is in the
-// middle of a hold.
+// middle of a hold. While the task of a held file is unknown, because the file cannot be read, all notices stay.
 func (p *Project) sweepNotices() {
-	for _, id := range sortedKeys(p.notices.byTask) {
-		if n := p.notices.byTask[id]; !n.Good || p.board.tasks[id] != nil && p.board.tasks[id].anyHeld() {
+	held := func(id string) bool { t := p.board.tasks[id]; return t != nil && t.anyHeld() }
+	for id, n := range p.notices.byTask {
+		if !n.Good || held(id) {
 			continue
 		}
-		if t := p.fresh(id); t != nil && t.anyHeld() || p.Patience.Has(p.opts.Messages) || p.heldUnknown() {
-			continue
+		p.update(id)
+		unknown := p.Patience.Has(p.opts.Messages)
+		for name, f := range p.inbox.files {
+			unknown = unknown || f.message == nil && strings.HasSuffix(name, heldExt)
 		}
-		_ = p.notices.remove(id) // a failed removal is retried
-		delete(p.notices.byTask, id)
-	}
-}
-
-// heldUnknown reports whether the task of a held file is unknown, because the file cannot be read.
-func (p *Project) heldUnknown() bool {
-	for name, f := range p.inbox.files {
-		if f.message == nil && strings.HasSuffix(name, heldExt) {
-			return true
+		if !held(id) && !unknown && p.notices.remove(id) == nil { // a failed removal is retried
+			delete(p.notices.byTask, id)
 		}
 	}
-	return false
 }

@@ -12,13 +12,6 @@ type wait struct {
 	why string // why its completion does not count; "" if there is no more to say
 }
 
-func (w wait) String() string {
-	if w.why == "" {
-		return w.id
-	}
-	return w.id + " (" + w.why + ")"
-}
-
 // waitsOf returns the tasks in blocked_by that are not approved yet. The notices describe conditional approvals: such
 // an approval ends the wait, except for a deployment to production (protocol 004, Approval Status).
 func waitsOf(b *board, t *task) (list []wait, notices []string) {
@@ -52,9 +45,12 @@ func waitsOf(b *board, t *task) (list []wait, notices []string) {
 
 // waitText names the tasks that a task waits for, and why completed ones do not count.
 func waitText(list ...wait) string {
-	words := make([]string, len(list))
-	for i, w := range list {
-		words[i] = w.String()
+	var words []string
+	for _, w := range list {
+		if w.why != "" {
+			w.id += " (" + w.why + ")"
+		}
+		words = append(words, w.id)
 	}
 	return "waits for " + clean(strings.Join(words, ", "), maxText)
 }

@@ -94,11 +94,12 @@ func Detect(dir, messages, log string) bool {
 		return false
 	}
 	defer root.Close()
-	if st, err := root.Stat(messages); errors.Is(err, jsonfile.ErrHostile) || err == nil && st.Mode.IsDir() {
-		return true
+	for file, isFolder := range map[string]bool{messages: true, log: false} {
+		if st, err := root.Stat(file); errors.Is(err, jsonfile.ErrHostile) || err == nil && st.Mode.IsDir() == isFolder {
+			return true
+		}
 	}
-	st, err := root.Stat(log)
-	return errors.Is(err, jsonfile.ErrHostile) || err == nil && !st.Mode.IsDir()
+	return false
 }
 
 // OwnDir returns the folder for steward's own files in the project at dir.

@@ -51,7 +51,7 @@ func (v *view) gateFindings(t *task) []protocol.Finding {
 	if t.deployed == nil || t.taken.IsZero() && !t.over() {
 		return nil
 	}
-	until, taken := v.now, t.taken
+	until, taken := v.Now, t.taken
 	if t.over() {
 		until = t.end
 	}
@@ -67,7 +67,7 @@ func (v *view) gateFindings(t *task) []protocol.Finding {
 
 // possibleDeployment reports a task that may be a deployment. It is not held, because it may equally be other work.
 func (v *view) possibleDeployment(t *task) []protocol.Finding {
-	d := decide(v.board, t.assigned, v.now)
+	d := decide(v.board, t.assigned, v.Now)
 	if d.block == "" {
 		return nil
 	}
@@ -81,7 +81,7 @@ func (v *view) possibleDeployment(t *task) []protocol.Finding {
 
 // deploymentFindings reports on deployments that no agent has taken in hand.
 func (v *view) deploymentFindings(t *task, deployments []*message) (list []protocol.Finding) {
-	switch d := decideAll(v.board, deployments, v.now); {
+	switch d := decideAll(v.board, deployments, v.Now); {
 	case d.block != "":
 		f := finding("security_gate", protocol.Critical, "deployment %s must wait: %s", t.id, d.block)
 		if slices.ContainsFunc(deployments, (*message).inLog) {
@@ -115,12 +115,12 @@ func (v *view) lateFindings(t *task) (list []protocol.Finding) {
 	// When the agent could first see the assignment, or proceed with it.
 	since := slices.MaxFunc([]time.Time{t.assigned.came(), t.released, t.resumed}, time.Time.Compare)
 	limit := v.opts.Acknowledge
-	if t.stage == stageAssigned && !t.held() && !t.stuck && limit > 0 && v.due(since.Add(limit)) {
+	if t.stage == stageAssigned && !t.held() && !t.stuck && limit > 0 && !v.Wait(since.Add(limit)) {
 		f := finding(codeUnacknowledged, protocol.Medium, "%s has not acknowledged it within %s", clean(t.assigned.to, maxText), folder.Minutes(limit))
 		f.Call = true
 		list = append(list, f)
 	}
-	if at := t.deadline(); !at.IsZero() && !t.over() && v.due(at) {
+	if at := t.deadline(); !at.IsZero() && !t.over() && !v.Wait(at) {
 		named, _ := t.inHand()
 		list = append(list, finding("deadline", protocol.High, "the deadline of %s was %s; it is %s", t.id, at.UTC().Format(time.RFC3339),
 			cmp.Or(named, string(t.stage))))
@@ -165,7 +165,7 @@ func (v *view) waitFindings(t *task) (list []protocol.Finding) {
 // reviewFindings reports on security reviews in blocked_by: those that hold a deployment, and those that let the task
 // pass on a condition. It does not repeat what the gate says about the same review.
 func (v *view) reviewFindings(t *task, waits []wait, notices []string) (list []protocol.Finding) {
-	said := decideAll(v.board, t.deployments(), v.now)
+	said := decideAll(v.board, t.deployments(), v.Now)
 	for _, w := range waits {
 		if len(t.deployments()) > 0 && v.tasks[w.id].judged() != nil && said.block == "" {
 			list = append(list, finding("security_gate", protocol.Critical, "deployment %s must wait: %s", t.id, waitText(w)))

@@ -48,38 +48,19 @@ func (v *view) blockerDue(m *message) time.Time {
 // of one task.
 func questionID(m *message) string { return cmp.Or(m.task, noTask) + "-" + string(m.sum[:6]) }
 
-// operatorAnswered maps each question that an operator's resolution names to the time of the newest such resolution.
-type operatorAnswered map[string]time.Time
-
-func operatorAnswers(list []*message) operatorAnswered {
-	var r operatorAnswered
-	for _, m := range list {
-		if m.kind != resolves || m.answer.question == "" {
-			continue
-		}
-		if r == nil {
-			r = operatorAnswered{}
-		}
-		if m.at.After(r[m.answer.question]) {
-			r[m.answer.question] = m.at
-		}
-	}
-	return r
-}
-
-// settle reports whether a question was answered. The id of a question without a timestamp does not show whether it is
-// asked again in the same words. Its file's time decides then, in whole seconds, as an answer stores it.
-func (r operatorAnswered) settle(m *message) bool {
-	if r == nil {
-		return false
-	}
-	at, ok := r[questionID(m)]
-	return ok && (m.stamped || m.at.Unix() <= at.Unix())
+// answeredBy reports whether one of the messages is an operator's resolution of a question. The id of a question without a
+// timestamp does not show whether it is asked again in the same words. Its file's time decides then, in whole seconds, as
+// an answer stores it.
+func (m *message) answeredBy(list []*message) bool {
+	id := questionID(m)
+	return slices.ContainsFunc(list, func(a *message) bool {
+		return a.kind == resolves && a.answer.question == id && (m.stamped || m.at.Unix() <= a.at.Unix())
+	})
 }
 
 // callsOfTheDay counts the escalations to a human in the last 24 hours.
 func (v *view) callsOfTheDay() int {
-	v.calls = slices.DeleteFunc(v.calls, func(m *message) bool { return v.due(m.at.Add(day)) })
+	v.calls = slices.DeleteFunc(v.calls, func(m *message) bool { return !v.Wait(m.at.Add(day)) })
 	return len(v.calls)
 }
 

@@ -18,7 +18,7 @@ func (v *view) refusalFindings(list []*task) (found []protocol.Finding) {
 	awaited := map[string]bool{} // reviews that decide an open deployment
 	for _, t := range list {
 		for _, m := range t.deployments() {
-			if r, _ := approval(v.board, m, v.now); r != nil {
+			if r, _ := approval(v.board, m, v.Now); r != nil {
 				awaited[r.task] = true
 			}
 		}
@@ -29,7 +29,7 @@ func (v *view) refusalFindings(list []*task) (found []protocol.Finding) {
 		if r == nil || r.void || r.word != verdictRejected && !r.blocking || awaited[r.task] {
 			continue
 		}
-		if n := len(p.deliveries); n > 0 && p.deliveries[n-1].After(r.at) || v.due(r.at.Add(refusalLasts)) {
+		if n := len(p.deliveries); n > 0 && p.deliveries[n-1].After(r.at) || !v.Wait(r.at.Add(refusalLasts)) {
 			continue
 		}
 		f := finding("security_rejected", protocol.High, "%s", r.refusal())

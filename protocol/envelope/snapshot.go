@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // Observe returns the current snapshot. With hints, it rereads only the hinted files and the new lines of the logs.
@@ -71,7 +72,6 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	s.Faults = append(s.Faults, p.faults()...)
 	s.Events = p.auditEvents()
 	s.Measures = v.measures(calls)
-	p.Patience.RetryAt(v.again)
 }
 
 // faults lists the files that cannot be used.
@@ -86,26 +86,14 @@ const maxFaults = 200
 // view is what one scan or change sees: the tasks, the time and the limits. Its methods change no task.
 type view struct {
 	*board
+	*folder.Clock
 	opts    *Options
-	now     time.Time
-	again   time.Time // the earliest moment at which a result changes
 	notices map[string]*noticeReading
 	inUse   func(file string) bool // reports whether a message stands in that file
 }
 
 func (p *Project) view() *view {
-	return &view{board: p.board, opts: &p.opts, now: p.Now, notices: p.notices.byTask, inUse: p.inbox.has}
-}
-
-// due reports whether a moment has come. If not, it requests a scan for that moment.
-func (v *view) due(at time.Time) bool {
-	if !at.After(v.now) {
-		return true
-	}
-	if v.again.IsZero() || at.Before(v.again) {
-		v.again = at
-	}
-	return false
+	return &view{board: p.board, Clock: &p.Clock, opts: &p.opts, notices: p.notices.byTask, inUse: p.inbox.has}
 }
 
 // task returns a task's entry in the snapshot.
@@ -173,7 +161,7 @@ func (v *view) hold(t *task) *protocol.Hold {
 		h = n.Value
 	}
 	h.Half = !t.anyHeld()
-	if by := v.now.Add(soon); !h.Half && t.visible() && by.Before(h.ReleaseBy) && v.block(t) != "" {
+	if by := v.Now.Add(soon); !h.Half && t.visible() && by.Before(h.ReleaseBy) && v.block(t) != "" {
 		h.ReleaseBy = by
 	}
 	return &h
@@ -189,7 +177,7 @@ func (v *view) block(t *task) string {
 	if lacks := v.incomplete(t); lacks != "" {
 		why = append(why, "incomplete: "+lacks)
 	}
-	if d := decideAll(v.board, t.deployments(), v.now); d.block != "" {
+	if d := decideAll(v.board, t.deployments(), v.Now); d.block != "" {
 		why = append(why, d.block)
 	}
 	if list, _ := waitsOf(v.board, t); len(list) > 0 && v.cycles[t.id] == "" {

@@ -58,16 +58,15 @@ type round struct {
 func (t *task) replay() {
 	*t = task{id: t.id, messages: t.messages, released: t.released}
 	list := distinct(t.messages)
-	answers := operatorAnswers(list)
 	for _, m := range list {
 		t.noteFindings(m)
 		switch m.kind {
 		case assigns:
 			t.assign(m)
 		case acknowledges:
-			t.acknowledge(m, answers)
+			t.acknowledge(m, list)
 		case escalates:
-			if !answers.settle(m) {
+			if !m.answeredBy(list) {
 				t.blockers, t.stuck = append(t.blockers, m), t.stuck || t.mayBeItsAgent(m)
 			}
 		case resolves:
@@ -138,24 +137,19 @@ func (t *task) assign(m *message) {
 	t.stage, t.assigned, t.open, t.round = stageAssigned, m, append(t.open, m), round{}
 }
 
-func (t *task) acknowledge(m *message, answers operatorAnswered) {
+func (t *task) acknowledge(m *message, list []*message) {
 	if t.over() || !t.answerOpen(m) {
 		return // a late acknowledgement, or another agent's
 	}
-	t.take(m)
+	if t.taken.IsZero() {
+		t.taken = m.at
+	}
 	t.clarification = nil
-	if (m.answer.notUnderstood || len(m.answer.clarifications) > 0) && !answers.settle(m) {
+	if (m.answer.notUnderstood || len(m.answer.clarifications) > 0) && !m.answeredBy(list) {
 		t.clarification = m
 	}
 	if t.stage == stageAssigned {
 		t.stage = stageAcknowledged
-	}
-}
-
-// take records the time of the first answer to the assignment.
-func (t *task) take(m *message) {
-	if t.taken.IsZero() {
-		t.taken = m.at
 	}
 }
 
@@ -170,7 +164,9 @@ func (t *task) complete(m *message) {
 	if !t.answerOpen(m) {
 		return
 	}
-	t.take(m)
+	if t.taken.IsZero() {
+		t.taken = m.at
+	}
 	t.settleQuestions()
 	t.done, t.validated, t.stage, t.end = m, false, stageReview, time.Time{}
 	done := m.output.lacks == ""

@@ -38,7 +38,7 @@ func (v *view) isShown(w *worker, inHand bool) bool {
 		return w.session.presence == protocol.PresenceHere
 	}
 	e := v.board.byID[w.task]
-	return inHand || w.hasPID() && e != nil && (e.marker == todo || (e.marker == failed || e.marker == dropped) && e.news)
+	return inHand || w.hasPID && e != nil && (e.marker == todo || (e.marker == failed || e.marker == dropped) && e.news)
 }
 
 // statusOf maps each of the three pid files to the agent's status while the file's process lives.

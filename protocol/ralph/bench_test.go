@@ -25,7 +25,7 @@ func crowded(t testing.TB, n int) string {
 }
 
 // Finished tasks cost nothing in a scan by hints, except for the bounded number of failed tasks that are listed: with ten
-// thousand finished tasks a scan takes half a millisecond longer than with none.
+// thousand finished tasks a scan takes some milliseconds longer than with none.
 func BenchmarkHintedLook(b *testing.B) {
 	for _, n := range []int{0, 10000} {
 		b.Run(fmt.Sprint(n, " finished"), func(b *testing.B) {

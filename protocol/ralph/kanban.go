@@ -100,21 +100,16 @@ func parseKanban(text []byte) []item {
 	return items
 }
 
-// fieldLine is "  - Key: value" or "  Key: value", indented by exactly two spaces.
-var fieldLine = folder.Pattern(`^  (?:- )?([A-Za-z][A-Za-z ]*):\s*(.*)$`)
-
+// readFields reads "  - Key: value" or "  Key: value", indented by exactly two spaces.
 func readFields(it *item, block []byte) {
-	for line := range bytes.Lines(block) {
-		if !bytes.Contains(line, []byte("riorit")) && !bytes.Contains(line, []byte("ependenc")) &&
-			!bytes.Contains(line, []byte("RIORIT")) && !bytes.Contains(line, []byte("EPENDENC")) {
-			continue // most lines are descriptions
-		}
-		m := fieldLine().FindSubmatch(bytes.TrimRight(line, "\r\n \t"))
-		if m == nil {
+	for line := range strings.Lines(string(block)) {
+		line, indented := strings.CutPrefix(line, "  ")
+		key, value, found := strings.Cut(strings.TrimPrefix(line, "- "), ":")
+		if !indented || !found {
 			continue
 		}
-		value := string(m[2])
-		switch strings.ToLower(strings.TrimSpace(string(m[1]))) {
+		value = strings.TrimSpace(value)
+		switch strings.ToLower(strings.TrimRight(key, " ")) {
 		case "priority":
 			known := false
 			if it.priority, known = protocol.ParsePriority(value); !known {

@@ -38,6 +38,7 @@ type worker struct {
 	made       time.Time // the folder's mtime: when an entry was last added or removed
 	listing    folder.Listing
 	names      map[string]bool // the relevant entries
+	hasPID     bool            // one of them is a pid file
 
 	young   bool // it changed recently
 	retired bool // it has ended, although there still is a pid file
@@ -98,11 +99,7 @@ type step struct {
 func (w *worker) dir() string { return path.Join(workersDir, w.name) }
 
 // manned reports whether the folder contains a pid file of a worker that has not retired.
-func (w *worker) manned() bool { return w.hasPID() && !w.retired }
-
-func (w *worker) hasPID() bool {
-	return slices.ContainsFunc(pidFiles[:], func(f string) bool { return w.names[f] })
-}
+func (w *worker) manned() bool { return w.hasPID && !w.retired }
 
 // readPIDs reads the pid files of a worker's sessions.
 func (w *worker) readPIDs(f *folder.Folder) {

@@ -111,10 +111,11 @@ func (ws *workers) scan(w *worker) {
 	}
 	w.young = ws.Now.Sub(w.made) < youngFor
 	if changed {
-		w.retired, w.names = false, map[string]bool{}
+		w.retired, w.names, w.hasPID = false, map[string]bool{}, false
 		for _, n := range w.listing.Names {
 			if slices.Contains(relevant, n) {
 				w.names[n] = true
+				w.hasPID = w.hasPID || slices.Contains(pidFiles[:], n)
 			}
 		}
 		w.listing.Names = nil // save memory
@@ -135,7 +136,7 @@ func (ws *workers) choose(b *board) {
 		if w == nil || e.marker == complete || hasEnded(e.marker) && !e.news {
 			continue
 		}
-		if w.retired = false; w.hasPID() || e.marker == working || e.marker == approval || e.marker == failed {
+		if w.retired = false; w.hasPID || e.marker == working || e.marker == approval || e.marker == failed {
 			now[w.name] = w
 		}
 	}
@@ -165,7 +166,7 @@ func (w *worker) finished(b *board) bool {
 // seen to be empty and stay so, even if the system reuses their pids. Thousands of such folders can accumulate.
 func (ws *workers) retire(b *board) {
 	ws.live = slices.DeleteFunc(ws.live, func(w *worker) bool {
-		if !w.hasPID() || !ws.isOver(w, b) {
+		if !w.hasPID || !ws.isOver(w, b) {
 			return false
 		}
 		w.retired = true
