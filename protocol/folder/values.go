@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -42,4 +43,20 @@ func Minutes(d time.Duration) string {
 // Pattern compiles a pattern on first use, because a short command of steward needs none.
 func Pattern(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
+
+// MaxPID is above every pid that a system assigns.
+const MaxPID = 1 << 30
+
+// ParsePID reads the text of a pid file. An empty file is still being written.
+func ParsePID(text []byte) (int, error) {
+	word := string(bytes.TrimSpace(text))
+	if word == "" {
+		return 0, fmt.Errorf("%w: the pid file is empty", jsonfile.ErrTorn)
+	}
+	pid, err := strconv.Atoi(word)
+	if err != nil || pid <= 0 || pid >= MaxPID {
+		return 0, fmt.Errorf("%w: the pid file holds no process number", jsonfile.ErrBad)
+	}
+	return pid, nil
 }

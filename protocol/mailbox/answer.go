@@ -77,12 +77,12 @@ func (w writer) deliver(file string, q openQuestion, a answerMessage) error {
 		now, was := decodeMailbox(o), &mailbox{}
 		for _, m := range w.mail() {
 			if m.file == file {
-				was = m.mailbox
+				was = &m.Value
 			}
 		}
 		now.place(was, w.Now, true)
 		switch kind := o.Get("messages").Kind(); {
-		case answered(q.message, q.file, []located{{mailbox: &now, file: file}}):
+		case answered(q.message, q.file, []located{{Reading: &jsonfile.Reading[mailbox]{Value: now}, file: file}}):
 			return nil, errSettled
 		case kind != "array" && kind != "missing" && kind != "null":
 			return nil, fmt.Errorf("%w: messages is %s, not a list", jsonfile.ErrShape, kind)

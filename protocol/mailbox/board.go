@@ -1,8 +1,6 @@
 package mailbox
 
 import (
-	"bytes"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -104,41 +102,25 @@ func (r *role) limit(o Options) time.Duration {
 	return o.Lead
 }
 
-// maxPID is above every pid that a system assigns.
-const maxPID = 1 << 30
-
-// pidOf reads a pid. It returns 0 for a missing value, null and 0.
+// pidOf reads a pid: a number or a text. It returns 0 for a missing value, null and 0.
 func pidOf(v jsonfile.Value) (int, error) {
-	n, ok := v.Int()
-	if s, isText := v.Text(); isText.OK() {
-		k, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
-		if n = k; err == nil {
-			ok = jsonfile.Present
-		}
-	}
-	switch {
-	case ok.OK() && n >= 0 && n < maxPID:
-		return int(n), nil
-	case v.Kind() == "missing" || v.Kind() == "null":
+	text, isText := v.Text()
+	n, isNumber := v.Int()
+	switch kind := v.Kind(); {
+	case kind == "missing", kind == "null", isNumber.OK() && n == 0:
 		return 0, nil
+	case !isText.OK():
+		text = strconv.FormatInt(n, 10)
 	}
-	return 0, fmt.Errorf("%w: no process number", jsonfile.ErrBad)
+	return folder.ParsePID([]byte(text))
 }
 
 // decodePID reads orchestrator.pid: a number, or an object with the number under "pid".
 func decodePID(text []byte) (int, error) {
-	text = bytes.TrimSpace(text)
-	if len(text) == 0 {
-		return 0, fmt.Errorf("read process number: %w", jsonfile.ErrTorn)
-	}
 	if o, err := jsonfile.Parse(text); err == nil {
 		return pidOf(o.Get("pid"))
 	}
-	n, err := strconv.Atoi(string(text))
-	if err != nil || n <= 0 || n >= maxPID {
-		return 0, fmt.Errorf("read process number: %w: %q", jsonfile.ErrBad, line(string(text), 40))
-	}
-	return n, nil
+	return folder.ParsePID(text)
 }
 
 // silence records since when a role has shown no sign of life.

@@ -142,10 +142,10 @@ func (v *view) messageFindings() (list []protocol.Finding) {
 		}
 	}
 	for _, m := range v.mail {
-		list = append(list, fileIssues(m.file, m.issues)...)
+		list = append(list, fileIssues(m.file, m.Value.issues)...)
 		n := 0
-		for i := range m.messages {
-			l := &m.messages[i]
+		for i := range m.Value.messages {
+			l := &m.Value.messages[i]
 			subject := about(protocol.KindProject, m.file)
 			if l.task != "" {
 				subject = about(protocol.KindTask, l.task)
@@ -175,7 +175,7 @@ func (v *view) misplaced() (list []protocol.Finding) {
 		severity = protocol.Medium
 	}
 	for _, m := range v.mail {
-		if n := len(m.messages); !m.used && n > 0 {
+		if n := len(m.Value.messages); !m.used && n > 0 {
 			list = append(list, finding(about(protocol.KindProject, m.file), "misplaced", "messages", severity,
 				"%s in %s, which no program reads: the messages in use are in %s", lie(n, "message"), m.file, v.used.mailDir()))
 		}
@@ -199,16 +199,16 @@ func (v *view) unread() (list []protocol.Finding) {
 		open[r.id] = r.status != completed && r.status != rejected
 	}
 	for _, m := range v.mail {
-		if !m.used || m.lastRead.At.IsZero() && v.orchestrator.lives() {
+		if !m.used || m.Value.lastRead.At.IsZero() && v.orchestrator.lives() {
 			continue
 		}
 		n := 0
-		for i := range m.messages {
-			if l := &m.messages[i]; !m.readBy(l) && open[l.task] {
+		for i := range m.Value.messages {
+			if l := &m.Value.messages[i]; !m.Value.readBy(l) && open[l.task] {
 				n++
 			}
 		}
-		if n > 0 && !v.Wait(v.Past(m.stamp.ModTime()).Add(readWithin)) {
+		if n > 0 && !v.Wait(v.Past(m.Stamp.ModTime()).Add(readWithin)) {
 			list = append(list, finding(about(protocol.KindProject, m.file), "unread", "lastRead", protocol.Medium,
 				"%s in %s for over %s, and lastRead does not show that it was read", lie(n, "message"), m.file, folder.Minutes(readWithin)))
 		}

@@ -68,7 +68,7 @@ func FuzzQueue(f *testing.F) {
 
 func FuzzBoard(f *testing.F) {
 	fuzzDocument(f, decodeBoard, func(t *testing.T, b board) []folder.Issues {
-		if b.pid < 0 || b.pid >= maxPID || len(b.roles) > 4 {
+		if b.pid < 0 || b.pid >= folder.MaxPID || len(b.roles) > 4 {
 			t.Errorf("%+v", b)
 		}
 		for _, r := range b.roles {
@@ -110,7 +110,7 @@ func FuzzPID(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n, err := decodePID(b)
-		if n < 0 || n >= maxPID || err != nil && n != 0 {
+		if n < 0 || n >= folder.MaxPID || err != nil && n != 0 {
 			t.Errorf("%d, %v", n, err)
 		}
 	})

@@ -86,18 +86,16 @@ func (l *layout) findBoxes(f *folder.Folder) {
 
 // located is a mailbox with its path.
 type located struct {
-	*mailbox
-	file  string // relative to Base
-	name  string // to-developer.json
-	used  bool   // it belongs to the layout in use
-	stamp jsonfile.Stamp
-	sum   jsonfile.Sum
+	*jsonfile.Reading[mailbox]
+	file string // relative to Base
+	name string // to-developer.json
+	used bool   // it belongs to the layout in use
 }
 
 func (l *layout) mail(used bool) (list []located) {
 	for _, name := range slices.Sorted(maps.Keys(l.boxes)) {
 		if box := l.boxes[name]; box.Good {
-			list = append(list, located{&box.Value, l.boxFile(name), name, used, box.Stamp, box.Sum})
+			list = append(list, located{box, l.boxFile(name), name, used})
 		}
 	}
 	return list
@@ -107,8 +105,8 @@ func (l *layout) mail(used bool) (list []located) {
 func allMessages(mail []located) iter.Seq2[located, *message] {
 	return func(yield func(located, *message) bool) {
 		for _, m := range mail {
-			for i := range m.messages {
-				if !yield(m, &m.messages[i]) {
+			for i := range m.Value.messages {
+				if !yield(m, &m.Value.messages[i]) {
 					return
 				}
 			}

@@ -80,7 +80,7 @@ func (v *view) questionDue(l *message, m located) time.Time {
 	}
 	asked := v.Past(l.at)
 	if asked.IsZero() {
-		asked = v.Past(m.stamp.ModTime())
+		asked = v.Past(m.Stamp.ModTime())
 	}
 	due := asked.Add(v.opts.Lead)
 	v.Wait(due)

@@ -100,12 +100,12 @@ func (v *view) leftMessages(r *record) *protocol.Ref {
 	}
 	end := v.since(r)
 	if end.IsZero() {
-		end = m.stamp.ModTime()
+		end = m.Stamp.ModTime()
 	}
 	if v.Wait(end.Add(clearAfter)) {
 		return nil
 	}
-	return &protocol.Ref{Path: m.file, Sum: string(m.sum)}
+	return &protocol.Ref{Path: m.file, Sum: string(m.Sum)}
 }
 
 // rejections returns how often a task was rejected: the highest count among the file, the ledger and steward's own

@@ -3,7 +3,6 @@ package ralph
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -120,19 +119,6 @@ func decodeResume(o jsonfile.Object) resume {
 	r.reason, _ = o.String("terminal_reason")
 	r.reason = folder.Line(r.reason, 200)
 	return r
-}
-
-// decodePID reads a pid file. An empty file is still being written.
-func decodePID(text []byte) (int, error) {
-	word := string(bytes.TrimSpace(text))
-	if word == "" {
-		return 0, fmt.Errorf("%w: the pid file is empty", jsonfile.ErrTorn)
-	}
-	pid, err := strconv.ParseInt(word, 10, 32)
-	if err != nil || pid <= 0 {
-		return 0, fmt.Errorf("%w: the pid file holds no process number", jsonfile.ErrBad)
-	}
-	return int(pid), nil
 }
 
 // decodeViolation reads violation_status.txt: its first line (protocol 002, On Violation).

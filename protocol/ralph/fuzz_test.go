@@ -6,6 +6,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -126,7 +127,7 @@ func FuzzText(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if pid, err := decodePID(text); err == nil && pid <= 0 {
+		if pid, err := folder.ParsePID(text); err == nil && pid <= 0 {
 			t.Errorf("pid %d", pid)
 		}
 		word, _ := decodeViolation(text)

@@ -117,7 +117,7 @@ const pidSettled = 2 * time.Second
 // newline the number counts only once the file has been unchanged for pidSettled.
 func readPID(f *folder.Folder, r *jsonfile.Reading[int], file string) {
 	jsonfile.LoadText(f.Root, &f.Patience, r, file, maxSmall, func(text []byte) (int, error) {
-		pid, err := decodePID(text)
+		pid, err := folder.ParsePID(text)
 		if err == nil && !bytes.HasSuffix(text, []byte("\n")) {
 			if st, statErr := f.Root.Stat(file); statErr != nil || f.Now.Sub(st.ModTime()) < pidSettled {
 				err = fmt.Errorf("%w: the pid file has no end yet", jsonfile.ErrTorn)
