@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 )
@@ -18,11 +17,6 @@ const standardPath = "/usr/local/bin:/usr/bin:/bin"
 func (s *Spec) program() (string, error) {
 	if err := Folder(s.Dir); err != nil {
 		return "", err
-	}
-	for _, text := range slices.Concat([]string{s.Dir}, s.Argv, s.Env) {
-		if strings.Contains(text, "\x00") {
-			return "", &Fault{Other, fmt.Sprintf("%.80q: no argument, folder or variable can hold a NUL byte", text)}
-		}
 	}
 	search, ok := Variable(s.Env, "PATH")
 	if !ok {

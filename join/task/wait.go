@@ -43,11 +43,10 @@ func (e *AgentError) Error() string { return e.Text }
 type Waiter struct {
 	Look func(context.Context) (agentstatus.Detail, error)
 	// Trouble says what is wrong with the task's agent, "" for nothing. inError: the agent itself reports an error.
-	// Nil: the agent's state is unknown.
 	Trouble func(context.Context, agentstatus.Detail) (text string, inError bool)
-	// Decided reports whether an unsuccessful result is final. Nil: every result is final, because nothing retries.
+	// Decided reports whether an unsuccessful result is final.
 	Decided func(context.Context, agentstatus.Detail) bool
-	// Other reads a task that this task depends on. Nil: dependencies are not checked.
+	// Other reads a task that this task depends on.
 	Other func(ctx context.Context, id string) (agentstatus.Detail, error)
 	Hints <-chan struct{} // triggers a scan now; may be nil
 	Now   func() time.Time
@@ -149,7 +148,7 @@ func (v *resultWatch) scan(ctx context.Context) (over bool, err error) {
 
 // blocked returns a *BlockedError when a task that this task depends on has failed for good.
 func (v *resultWatch) blocked(ctx context.Context, d agentstatus.Detail) error {
-	if v.Other == nil || d.State != StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldBlocked || d.Request == nil {
+	if d.State != StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldBlocked || d.Request == nil {
 		return nil
 	}
 	for _, id := range d.Request.Coordination.After {
@@ -157,7 +156,7 @@ func (v *resultWatch) blocked(ctx context.Context, d agentstatus.Detail) error {
 		if err != nil || before.State != StateEnded || !before.Final || Succeeded(before) {
 			continue
 		}
-		if before.Cancelled || before.Buried || v.Decided == nil || v.Decided(ctx, before) {
+		if before.Cancelled || before.Buried || v.Decided(ctx, before) {
 			return &BlockedError{before}
 		}
 	}
@@ -181,7 +180,7 @@ func (v *resultWatch) isOver(ctx context.Context, d agentstatus.Detail, now time
 	if v.ended.IsZero() {
 		v.ended = now
 	}
-	if Succeeded(d) || d.Cancelled || d.Buried || v.Decided == nil {
+	if Succeeded(d) || d.Cancelled || d.Buried {
 		return true
 	}
 	// A client's own `deferred` is not an end, and a recorded retry is about to remove the result. Both count as the
@@ -205,7 +204,7 @@ func (v *resultWatch) isLate(d agentstatus.Detail, now time.Time) bool {
 // checkAgent warns once when the task's agent cannot do the task. If the agent reports that it is in error, enquire
 // returns an *AgentError.
 func (v *resultWatch) checkAgent(ctx context.Context, d agentstatus.Detail, now time.Time) error {
-	if v.Trouble == nil || !v.asked.IsZero() && now.Sub(v.asked) < agentInterval {
+	if !v.asked.IsZero() && now.Sub(v.asked) < agentInterval {
 		return nil
 	}
 	v.asked = now

@@ -46,14 +46,20 @@ func play(t *testing.T, s *scene, change func(*task.Waiter)) (d agentstatus.Deta
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s.begun = time.Now()
-		w := &task.Waiter{Look: s.look, Now: time.Now, Every: time.Second, Say: func(n task.News) {
+		w := &task.Waiter{Look: s.look, Now: time.Now, Every: time.Second,
+			Trouble: func(context.Context, agentstatus.Detail) (string, bool) { return "", false },
+			Decided: func(context.Context, agentstatus.Detail) bool { return true },
+			Other: func(context.Context, string) (agentstatus.Detail, error) {
+				return agentstatus.Detail{}, agentstatus.ErrNoTask
+			}}
+		w.Say = func(n task.News) {
 			if n.Text != "" {
 				s.said = append(s.said, fmt.Sprintf("%d %s", time.Since(s.begun)/time.Second, n.Text))
 			}
 			if n.Warning {
 				s.warns++
 			}
-		}}
+		}
 		if change != nil {
 			change(w)
 		}
@@ -132,13 +138,12 @@ func TestWhenAnEndIsTheEnd(t *testing.T) {
 		decided func(context.Context, agentstatus.Detail) bool
 		took    time.Duration
 	}{
-		"completed":                            {endedWith("completed"), never, 0},
-		"cancelled":                            {cancelled, never, 0},
-		"dead letter":                          {buried, never, 0},
-		"failed, without a retry":               {endedWith("failed"), nil, 0},
-		"failed, decided":                      {endedWith("failed"), always, 0},
-		"failed, a daemon that says nothing":   {endedWith("failed"), never, 10 * time.Second},
-		"deferred, without a release":            {endedWith("deferred"), always, 10 * time.Second},
+		"completed":                             {endedWith("completed"), never, 0},
+		"cancelled":                             {cancelled, never, 0},
+		"dead letter":                           {buried, never, 0},
+		"failed, decided":                       {endedWith("failed"), always, 0},
+		"failed, a daemon that says nothing":    {endedWith("failed"), never, 10 * time.Second},
+		"deferred, without a release":           {endedWith("deferred"), always, 10 * time.Second},
 		"a retry on record that does not begin": {unfinal, always, 10 * time.Second},
 	} {
 		_, took, err := play(t, &scene{steps: []step{{0, c.d}}}, func(w *task.Waiter) { w.Decided = c.decided })
@@ -159,7 +164,7 @@ func TestHowLongAWaitLasts(t *testing.T) {
 		limit time.Duration
 		took  time.Duration
 	}{
-		"never taken":  {[]step{{0, in(task.StatePending)}}, 0, 70 * time.Second},
+		"never taken":      {[]step{{0, in(task.StatePending)}}, 0, 70 * time.Second},
 		"taken late":       {[]step{{0, in(task.StatePending)}, {50 * time.Second, in(task.StateRunning)}}, 0, 120 * time.Second},
 		"held for an hour": {[]step{{0, held}, {time.Hour, in(task.StateRunning)}}, 0, time.Hour + 70*time.Second},
 		"a limit":          {[]step{{0, held}}, 5 * time.Minute, 5 * time.Minute},

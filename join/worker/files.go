@@ -87,22 +87,19 @@ const (
 // the folder cannot be read.
 func listFiles(dir string) map[string]state {
 	files, entries := map[string]state{}, 0
+	own := filepath.FromSlash("/" + agentstatus.Base)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			if path == dir {
-				return err
-			}
+		if err != nil && path != dir {
 			return nil // removed meanwhile, or unreadable
 		}
-		if entries++; entries > mostListed {
+		if entries++; err != nil || entries > mostListed {
 			return errors.ErrUnsupported
 		}
-		own := filepath.FromSlash("/" + agentstatus.Base)
 		if entry.IsDir() && path != dir && (entry.Name() == ".git" || entry.Name() == "node_modules" || strings.HasSuffix(path, own)) {
 			return filepath.SkipDir
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			files[path] = state{there: true, size: info.Size(), time: info.ModTime()}
+			files[path] = state{size: info.Size(), time: info.ModTime()}
 		}
 		return nil
 	})
@@ -112,8 +109,25 @@ func listFiles(dir string) map[string]state {
 	return files
 }
 
-// found adds the listed files that the command has created or changed.
-func (before snapshot) found(p *plan, r *agentstatus.Result) {
+// compare adds the files that the command has created or changed to those that it reports itself: those that the request
+// names, and those of the listing.
+func (before snapshot) compare(p *plan, r *agentstatus.Result) {
+	told := append(slices.Clone(r.Body.Artifacts), r.Body.Modified...)
+	add := func(list *[]string, path string) {
+		if !slices.Contains(*list, path) {
+			*list = append(*list, path)
+		}
+	}
+	for _, path := range p.artifacts {
+		if now := stateOf(path); now.there && before.named[path].changed(now) {
+			add(&r.Body.Artifacts, path)
+		}
+	}
+	for _, path := range p.modify {
+		if before.named[path].changed(stateOf(path)) {
+			add(&r.Body.Modified, path)
+		}
+	}
 	if before.listed == nil {
 		return
 	}
@@ -123,7 +137,7 @@ func (before snapshot) found(p *plan, r *agentstatus.Result) {
 		was, there := before.listed[path]
 		_, named := before.named[path]
 		switch is := now[path]; {
-		case named || slices.Contains(r.Body.Artifacts, path) || slices.Contains(r.Body.Modified, path):
+		case named || slices.Contains(told, path):
 		case !there:
 			made = append(made, path)
 		case was.size != is.size || !was.time.Equal(is.time):
@@ -133,20 +147,4 @@ func (before snapshot) found(p *plan, r *agentstatus.Result) {
 	if len(made)+len(changed) <= mostChanged {
 		r.Body.Artifacts, r.Body.Modified = append(r.Body.Artifacts, made...), append(r.Body.Modified, changed...)
 	}
-}
-
-// compare adds the files that the command has created or changed to those that it reports itself.
-func (before snapshot) compare(p *plan, r *agentstatus.Result) {
-	for _, path := range p.artifacts {
-		now := stateOf(path)
-		if now.there && before.named[path].changed(now) && !slices.Contains(r.Body.Artifacts, path) {
-			r.Body.Artifacts = append(r.Body.Artifacts, path)
-		}
-	}
-	for _, path := range p.modify {
-		if before.named[path].changed(stateOf(path)) && !slices.Contains(r.Body.Modified, path) {
-			r.Body.Modified = append(r.Body.Modified, path)
-		}
-	}
-	before.found(p, r)
 }
