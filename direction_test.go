@@ -26,6 +26,7 @@ var directed = map[string]int{
 	"cmd/steward/daemon":   0,
 	"cmd/steward/doctor":   0,
 	"cmd/steward/locks":    0,
+	"cmd/steward/service":  0,
 	"cmd/steward/tasks":    0,
 	"status":               0,
 	"config":               0,

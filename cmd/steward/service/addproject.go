@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/cli"
@@ -96,9 +97,12 @@ func runAs(ctx context.Context, who service.Account, paths platform.Paths, args 
 	if _, err := os.Stat(paths.Config); err == nil {
 		c.Env = append(c.Env, "STEWARD_CONFIG="+paths.Config)
 	}
-	if err := becomes(c, who); err != nil {
-		return "", err
-	}
+	becomes(c, who)
 	out, err := c.CombinedOutput()
 	return string(out), err
+}
+
+// becomes makes a command run as the account.
+func becomes(c *exec.Cmd, who service.Account) {
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(who.UID), Gid: uint32(who.GID)}}
 }

@@ -114,9 +114,7 @@ func executable(ctx context.Context, spec service.Spec, who service.Account) err
 	}
 	c := exec.CommandContext(ctx, spec.Binary, "version")
 	c.Dir = "/"
-	if err := becomes(c, who); err != nil {
-		return nil
-	}
+	becomes(c, who)
 	if out, err := c.CombinedOutput(); err != nil {
 		return refuse("%s cannot start %s (%v%s); put it where everybody may read it, such as /usr/local/bin", who.User, spec.Binary, err, terminal.OneWord(string(out)))
 	}

@@ -71,9 +71,3 @@ func giveUp(ctx context.Context, a *cli.App, manager string, why error) error {
 	a.Logger().Error(terminal.ErrorText(why))
 	return tellDown(ctx, a, terminal.ErrorText(why))
 }
-
-// stateFolder returns the state folder, or an error if the configuration cannot be read.
-func stateFolder(a *cli.App) (string, error) {
-	_, paths, err := a.Settings()
-	return paths.State, err
-}

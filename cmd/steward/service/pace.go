@@ -44,3 +44,9 @@ type givenUp struct{ starts int }
 func (g *givenUp) Error() string {
 	return fmt.Sprintf("%d starts in a row came to nothing, so steward stays down; look into its log, then: steward service start", g.starts)
 }
+
+// stateFolder returns the state folder, or an error if the configuration cannot be read.
+func stateFolder(a *cli.App) (string, error) {
+	_, paths, err := a.Settings()
+	return paths.State, err
+}

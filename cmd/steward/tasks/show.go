@@ -58,12 +58,3 @@ func showTask(a *cli.App, d *taskClient, detail agentstatus.Detail) error {
 	}
 	return a.Write(p.String())
 }
-
-// humanName is the name of the person asked for decisions.
-func humanName(a *cli.App) string {
-	cfg, _, err := a.Settings()
-	if err != nil || cfg.Human.Name == "" {
-		return "a human"
-	}
-	return cfg.Human.Name
-}

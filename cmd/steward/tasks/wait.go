@@ -76,12 +76,6 @@ func awaitTask(ctx context.Context, a *cli.App, d *taskClient, id string, limit 
 	return nil
 }
 
-func (d *taskClient) unfollow(ctx context.Context, detail agentstatus.Detail) {
-	if r := detail.Request; r != nil && r.Source != "" {
-		_ = d.Files.Unfollow(ctx, r.Source, detail.ID, time.Now()) // the next submit cleans it up
-	}
-}
-
 // printResult prints a task's result.
 func printResult(a *cli.App, d *taskClient, detail agentstatus.Detail) error {
 	if a.Output == "json" {
