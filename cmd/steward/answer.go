@@ -108,13 +108,13 @@ func newAckCommand(a *cli.App) *cobra.Command {
 
 // ackAll acknowledges each raised incident; acknowledged or snoozed incidents keep their time.
 func ackAll(ctx context.Context, a *cli.App) error {
-	found, err := askIncidents(ctx, a, incidentQuery{listQuery: listQuery{filter: filter{state: string(rules.Raised)}}})
+	found, err := askIncidents(ctx, a, "", string(rules.Raised))
 	if err != nil {
 		return err
 	}
 	var keys []string
 	for _, f := range found {
-		keys = append(keys, f.value.Key)
+		keys = append(keys, f.Key)
 	}
 	if len(keys) == 0 && a.Output != "json" {
 		return a.Write("no incident is open\n")

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,62 +18,55 @@ import (
 	"github.com/spf13/cobra"
 )
 
-type incidentQuery struct {
-	listQuery
-	all bool
-}
-
 func newIncidentsCommand(a *cli.App) *cobra.Command {
-	var q incidentQuery
+	var q query
+	var resolved bool
 	c := &cobra.Command{
 		Use: "incidents", Short: "List what needs a human",
 		Long: "incidents lists what needs a human: the gravest first, the newest first among equals. steward explain KEY shows one of them\n" +
 			"with its options, and steward answer KEY OPTION settles it.",
 		Example: "  steward incidents\n  steward incidents --agent codex-cursor --since 2h\n  steward incidents --all --limit 20 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if q.all && q.state != "" {
+			if resolved && q.state != "" {
 				return cli.Usagef("list incidents: use --all or --state, not both")
 			}
-			if err := q.read("list incidents", time.Now()); err != nil {
+			if err := q.read(c, "list incidents", time.Now()); err != nil {
 				return err
 			}
-			return showIncidents(c.Context(), a, q)
+			return showIncidents(c.Context(), a, q, resolved)
 		},
 	}
 	q.flags(c, "open acked snoozed resolved")
-	c.Flags().BoolVar(&q.all, "all", false, "also those that are resolved")
+	c.Flags().BoolVar(&resolved, "all", false, "also those that are resolved")
 	return c
 }
 
-// showIncidents lists the incidents that match the query. Without a daemon it lists the incidents in the ledger.
-func showIncidents(ctx context.Context, a *cli.App, q incidentQuery) error {
-	found, err := askIncidents(ctx, a, q)
-	if errors.Is(err, status.ErrNoDaemon) && q.filter == (filter{}) && !q.all {
+// showIncidents lists the incidents that match the query, with resolved also those. Without a daemon it lists the
+// incidents in the ledger.
+func showIncidents(ctx context.Context, a *cli.App, q query, resolved bool) error {
+	states := []string{q.state}
+	if resolved {
+		states = append(states, string(rules.Resolved))
+	}
+	found, err := askIncidents(ctx, a, q.project, states...)
+	if errors.Is(err, status.ErrNoDaemon) && q.project == "" && q.state == "" && !resolved {
 		return errors.Join(lastIncidents(a, q), err)
 	}
 	if err != nil {
 		return err
 	}
-	return listIncidents(a, found, q)
+	return listIncidents(a, found, q, resolved)
 }
 
-// askIncidents asks the daemon for open incidents or those in the query's state, and with --all for resolved ones too.
-func askIncidents(ctx context.Context, a *cli.App, q incidentQuery) (found []row[escalate.Incident], err error) {
-	states := []string{q.state}
-	if q.all {
-		states = append(states, string(rules.Resolved))
-	}
+// askIncidents asks the daemon for the incidents in these states; "" means the open ones.
+func askIncidents(ctx context.Context, a *cli.App, project string, states ...string) (found []escalate.Incident, err error) {
 	err = a.Ask(ctx, "list incidents", func(c *status.Client) error {
 		for _, state := range states {
-			part := struct{ Incidents []json.RawMessage }{}
-			if err := c.Get(ctx, cli.Query("/v1/incidents", "project", q.project, "state", state), &part); err != nil {
+			var part struct{ Incidents []escalate.Incident }
+			if err := c.Get(ctx, cli.Query("/v1/incidents", "project", project, "state", state), &part); err != nil {
 				return err
 			}
-			rows, err := rowsOf[escalate.Incident](part.Incidents)
-			if err != nil {
-				return err
-			}
-			found = append(found, rows...)
+			found = append(found, part.Incidents...)
 		}
 		return nil
 	})
@@ -83,18 +74,16 @@ func askIncidents(ctx context.Context, a *cli.App, q incidentQuery) (found []row
 }
 
 // listIncidents filters by --agent, --since and --limit, and prints the rest.
-func listIncidents(a *cli.App, found []row[escalate.Incident], q incidentQuery) error {
-	found = slices.DeleteFunc(found, func(f row[escalate.Incident]) bool { return !q.has(f.value.Agent, f.value.Last) })
-	_, incidents := split(found)
-	raws, _ := split(firstOf(found, q.limit))
-	return cli.Tell(a, map[string]any{"incidents": raws}, func(p *terminal.Page, _ map[string]any) {
+func listIncidents(a *cli.App, found []escalate.Incident, q query, resolved bool) error {
+	all, shown := matching(&q, found, func(i escalate.Incident) (string, time.Time) { return i.Agent, i.Last })
+	return cli.Tell(a, map[string]any{"incidents": shown}, func(p *terminal.Page, _ map[string]any) {
 		switch {
-		case len(incidents) > 0:
-			views.IncidentRows(p, incidents, len(raws))
+		case len(all) > 0:
+			views.IncidentRows(p, all, len(shown))
 		case q.isSet():
 			p.Line("no incidents match")
 			p.Styled(terminal.Dim, "everything that is open: steward incidents")
-		case q.all:
+		case resolved:
 			p.Line("no incidents")
 		default:
 			views.NoIncidents(p)
@@ -103,27 +92,17 @@ func listIncidents(a *cli.App, found []row[escalate.Incident], q incidentQuery) 
 }
 
 // lastIncidents lists the incidents in the ledger while no daemon runs, among them possibly that steward is down.
-func lastIncidents(a *cli.App, q incidentQuery) error {
+func lastIncidents(a *cli.App, q query) error {
 	paths, err := a.Reach()
 	if err != nil {
 		return nil // ask has already reported this error
 	}
-	var found []row[escalate.Incident]
-	for _, i := range escalate.ReadAll(filepath.Join(paths.State, "incidents")) {
-		if i.State == rules.Resolved {
-			continue
-		}
-		raw, err := json.Marshal(i)
-		if err != nil {
-			return fmt.Errorf("list incidents: %w", err)
-		}
-		found = append(found, row[escalate.Incident]{i, raw})
-	}
-	if len(found) == 0 {
+	open := slices.DeleteFunc(escalate.ReadAll(filepath.Join(paths.State, "incidents")), func(i escalate.Incident) bool { return i.State == rules.Resolved })
+	if len(open) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(found, func(a, b row[escalate.Incident]) int {
-		return cmp.Or(b.value.Severity.Rank()-a.value.Severity.Rank(), b.value.Last.Compare(a.value.Last), strings.Compare(a.value.Key, b.value.Key))
+	slices.SortStableFunc(open, func(a, b escalate.Incident) int {
+		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), b.Last.Compare(a.Last), strings.Compare(a.Key, b.Key))
 	})
-	return listIncidents(a, found, q)
+	return listIncidents(a, open, q, false)
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -17,18 +16,6 @@ import (
 	"github.com/livhana/steward/supervisor"
 	"github.com/spf13/cobra"
 )
-
-// filter restricts a list to a project and a state.
-type filter struct{ project, state string }
-
-func (f *filter) flags(c *cobra.Command, states string) {
-	c.Flags().StringVar(&f.project, "project", "", "only of the project with this `NAME`")
-	c.Flags().StringVar(&f.state, "state", "", "only those in this `STATE`: "+states)
-}
-
-func (f *filter) path(list string) string {
-	return cli.Query("/v1/"+list, "project", f.project, "state", f.state)
-}
 
 func newListCommands(a *cli.App) []*cobra.Command {
 	return []*cobra.Command{
@@ -45,82 +32,91 @@ func newListCommands(a *cli.App) []*cobra.Command {
 	}
 }
 
+// listOf is a command that shows one of the daemon's lists as the daemon filters it.
 func listOf[T any](a *cli.App, name, short, states string, render func(*terminal.Page, T)) *cobra.Command {
-	var f filter
+	var project, state string
 	var limit uint
 	first, _, _ := strings.Cut(states, " ")
 	c := &cobra.Command{
 		Use: name, Short: short, Example: fmt.Sprintf("  steward %s\n  steward %s --state %s -o json", name, name, first),
 		RunE: func(c *cobra.Command, _ []string) error {
-			path := f.path(name)
+			most := ""
 			if limit > 0 {
-				path = cli.Query("/v1/"+name, "project", f.project, "state", f.state, "limit", fmt.Sprint(limit))
+				most = fmt.Sprint(limit)
 			}
-			return cli.Show(c.Context(), a, "list "+name, path, render)
+			return cli.Show(c.Context(), a, "list "+name, cli.Query("/v1/"+name, "project", project, "state", state, "limit", most), render)
 		},
 	}
-	f.flags(c, states)
+	filterFlags(c, &project, &state, states)
 	c.Flags().UintVar(&limit, "limit", 0, "list the first `N` only")
 	return c
 }
 
-// listQuery holds the flags of `steward tasks` and `steward incidents`.
-type listQuery struct {
-	filter
-	narrowing
+func filterFlags(c *cobra.Command, project, state *string, states string) {
+	c.Flags().StringVar(project, "project", "", "only of the project with this `NAME`")
+	c.Flags().StringVar(state, "state", "", "only those in this `STATE`: "+states)
 }
 
-func (q *listQuery) flags(c *cobra.Command, states string) {
-	q.filter.flags(c, states)
-	q.narrowing.flags(c)
+// query holds the flags of `steward tasks` and `steward incidents`. The daemon filters by project and state.
+type query struct {
+	project, state string
+	limit          int
+	agent, since   string
+	start          time.Time // the parsed since; zero: no limit
+}
+
+func (q *query) flags(c *cobra.Command, states string) {
+	filterFlags(c, &q.project, &q.state, states)
+	c.Flags().IntVar(&q.limit, "limit", 0, "at most `N` rows (0: all)")
+	c.Flags().StringVar(&q.agent, "agent", "", "only of the agent with this `NAME`")
+	c.Flags().StringVar(&q.since, "since", "", "only what happened since `TIME`: 30m, 2h, 3d, 14:00, 2026-03-14 or 2026-03-14T09:00:00Z")
+}
+
+// read checks the flags and parses since relative to now.
+func (q *query) read(c *cobra.Command, doing string, now time.Time) error {
+	if q.limit < 0 {
+		return cli.Usagef("%s: --limit %d: use 0 or more", doing, q.limit)
+	}
+	if q.agent == "" && c.Flags().Changed("agent") {
+		return cli.Usagef("%s: --agent: the name is empty; without --agent the list shows all", doing)
+	}
+	if q.since == "" {
+		return nil
+	}
+	start, ok := momentOf(q.since, now)
+	if !ok {
+		return cli.Usagef("%s: --since %q is not a length of time or a moment; use a value like 30m, 3d, 14:00 or 2026-03-14", doing, q.since)
+	}
+	q.start = start
+	return nil
 }
 
 // isSet reports whether the flags filter anything.
-func (q *listQuery) isSet() bool { return q.set() || q.filter != (filter{}) }
+func (q *query) isSet() bool { return *q != query{} }
 
-// row is an element of a list, with the daemon's original document: JSON output repeats that.
-type row[T any] struct {
-	value T
-	raw   json.RawMessage
-}
-
-func rowsOf[T any](list []json.RawMessage) ([]row[T], error) {
-	rows := make([]row[T], len(list))
-	for i, raw := range list {
-		rows[i].raw = raw
-		if err := json.Unmarshal(raw, &rows[i].value); err != nil {
-			return nil, fmt.Errorf("read steward's answer: %w; is it another version than this command?", err)
+// matching returns the rows with the query's agent and time, and the first of them up to its limit. Both are never nil.
+func matching[T any](q *query, rows []T, of func(T) (agent string, at time.Time)) (all, shown []T) {
+	all = []T{}
+	for _, row := range rows {
+		if agent, at := of(row); (q.agent == "" || strings.EqualFold(q.agent, agent)) && !at.Before(q.start) {
+			all = append(all, row)
 		}
 	}
-	return rows, nil
-}
-
-// split returns the original documents and the values.
-func split[T any](rows []row[T]) ([]json.RawMessage, []T) {
-	raws, values := []json.RawMessage{}, []T{}
-	for _, r := range rows {
-		raws, values = append(raws, r.raw), append(values, r.value)
+	if q.limit > 0 {
+		return all, all[:min(len(all), q.limit)]
 	}
-	return raws, values
-}
-
-// firstOf returns at most limit rows; 0: all.
-func firstOf[T any](rows []T, limit int) []T {
-	if limit > 0 {
-		return rows[:min(len(rows), limit)]
-	}
-	return rows
+	return all, all
 }
 
 func newTasksCommand(a *cli.App) *cobra.Command {
-	var q listQuery
+	var q query
 	c := &cobra.Command{
 		Use: "tasks", Short: "List the tasks and where they stand",
 		Long: "tasks lists the open tasks, the newest first, and below them the tasks that ended. --since counts from the creation of a\n" +
 			"task. A list on a terminal shortens long ids; every command accepts the short form.",
 		Example: "  steward tasks\n  steward tasks --agent codex-cursor --since 2h\n  steward tasks --state pending --limit 20 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := q.read("list tasks", time.Now()); err != nil {
+			if err := q.read(c, "list tasks", time.Now()); err != nil {
 				return err
 			}
 			return showTasks(c.Context(), a, q)
@@ -131,74 +127,27 @@ func newTasksCommand(a *cli.App) *cobra.Command {
 }
 
 // showTasks lists the tasks that match the query.
-func showTasks(ctx context.Context, a *cli.App, q listQuery) error {
-	var doc struct{ Tasks []json.RawMessage }
-	err := a.Ask(ctx, "list tasks", func(c *status.Client) error { return c.Get(ctx, q.path("tasks"), &doc) })
+func showTasks(ctx context.Context, a *cli.App, q query) error {
+	var doc views.TaskList
+	err := a.Ask(ctx, "list tasks", func(c *status.Client) error {
+		return c.Get(ctx, cli.Query("/v1/tasks", "project", q.project, "state", q.state), &doc)
+	})
 	if err != nil {
 		return err
 	}
-	found, err := rowsOf[supervisor.TaskReport](doc.Tasks)
-	if err != nil {
-		return err
-	}
-	found = slices.DeleteFunc(found, func(t row[supervisor.TaskReport]) bool { return !q.has(t.value.Agent, views.CreatedAt(t.value)) })
-	slices.SortStableFunc(found, func(x, y row[supervisor.TaskReport]) int { return views.NewestFirst(x.value, y.value) })
-	total := len(found)
-	raws, tasks := split(firstOf(found, q.limit))
-	return cli.Tell(a, map[string]any{"tasks": raws}, func(p *terminal.Page, _ map[string]any) {
-		if total == 0 && q.isSet() {
+	slices.SortStableFunc(doc.Tasks, views.NewestFirst)
+	all, shown := matching(&q, doc.Tasks, func(t supervisor.TaskReport) (string, time.Time) { return t.Agent, views.CreatedAt(t) })
+	return cli.Tell(a, map[string]any{"tasks": shown}, func(p *terminal.Page, _ map[string]any) {
+		if len(all) == 0 && q.isSet() {
 			p.Line("no tasks match")
 			p.Styled(terminal.Dim, "all tasks: steward tasks")
 			return
 		}
-		views.Tasks(p, views.TaskList{Tasks: tasks})
-		if len(tasks) < total {
-			p.Styled(terminal.Dim, "the first %d of %s", len(tasks), terminal.Plural(total, "task"))
+		views.Tasks(p, views.TaskList{Tasks: shown})
+		if len(shown) < len(all) {
+			p.Styled(terminal.Dim, "the first %d of %s", len(shown), terminal.Plural(len(all), "task"))
 		}
 	})
-}
-
-// narrowing holds the list filters besides project and state: the number of rows, the agent, and the start time.
-type narrowing struct {
-	limit int
-	agent string
-	since string
-	start time.Time // the parsed since; zero: no limit
-	typed func(flag string) bool
-}
-
-func (n *narrowing) flags(c *cobra.Command) {
-	n.typed = c.Flags().Changed
-	c.Flags().IntVar(&n.limit, "limit", 0, "at most `N` rows (0: all)")
-	c.Flags().StringVar(&n.agent, "agent", "", "only of the agent with this `NAME`")
-	c.Flags().StringVar(&n.since, "since", "", "only what happened since `TIME`: 30m, 2h, 3d, 14:00, 2026-03-14 or 2026-03-14T09:00:00Z")
-}
-
-// read validates the flags and parses since relative to now.
-func (n *narrowing) read(doing string, now time.Time) error {
-	if n.limit < 0 {
-		return cli.Usagef("%s: --limit %d: use 0 or more", doing, n.limit)
-	}
-	if n.agent == "" && n.typed("agent") {
-		return cli.Usagef("%s: --agent: the name is empty; without --agent the list shows all", doing)
-	}
-	if n.since == "" {
-		return nil
-	}
-	start, ok := momentOf(n.since, now)
-	if !ok {
-		return cli.Usagef("%s: --since %q is not a length of time or a moment; use a value like 30m, 3d, 14:00 or 2026-03-14", doing, n.since)
-	}
-	n.start = start
-	return nil
-}
-
-// set reports whether the flags filter anything.
-func (n narrowing) set() bool { return n.limit > 0 || n.agent != "" || n.since != "" }
-
-// has reports whether to show a row with that agent and time.
-func (n narrowing) has(agent string, at time.Time) bool {
-	return (n.agent == "" || strings.EqualFold(n.agent, agent)) && !at.Before(n.start)
 }
 
 // momentOf parses a duration before now, or a time in the local zone.
