@@ -228,7 +228,7 @@ func (j *job) clearUp(l *life) {
 		if again {
 			continue
 		}
-		if !errors.Is(err, errors.ErrUnsupported) && (err != nil || left > 0) {
+		if err != nil || left > 0 {
 			j.Say(fmt.Sprintf("exec: %d processes that the command left behind would not end", left))
 		}
 		return

@@ -62,7 +62,7 @@ func (l *life) unrecorded(ctx context.Context) (proc.Identity, bool) {
 		}
 	}
 	all, err := l.k.leftProcesses()
-	if err != nil && !unsupported(err) {
+	if err != nil {
 		l.k.Log.Error("look for the agent's processes", "agent", l.name, "error", err)
 	}
 	if l.saved > 0 {

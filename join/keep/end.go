@@ -90,10 +90,7 @@ func (k *Keeper) finish(ctx context.Context, r *Record) error {
 			root = proc.Identity{}
 		}
 		_, left, err := proc.EndTree(ctx, root, r.markOf(generation), k.config().Stop)
-		if unsupported(err) && root.PID > 0 {
-			err = proc.Terminate(ctx, root, k.config().Stop)
-		}
-		if err != nil && !unsupported(err) {
+		if err != nil {
 			return err
 		}
 		if left > 0 {

@@ -16,21 +16,14 @@ const (
 	envProject = "STEWARD_PROJECT"
 )
 
-// managerVariables are the variables for the daemon's communication with the service manager. An agent that inherited them would
-// act as the daemon.
-var managerVariables = []string{"NOTIFY_SOCKET", "JOURNAL_STREAM", "INVOCATION_ID", "SYSTEMD_EXEC_PID", "STEWARD_SERVICE", "STEWARD_TRIAL"}
-
 // marks identify the life that a process belongs to. A daemon started by hand from within an agent has that agent's
 // marks.
 var marks = []string{proc.MarkName, envKept, envKeeper}
 
-// situationVariables describes the agent, task or lock in which the daemon was started by hand. It does not apply to the agents
-// that the daemon starts.
-var situationVariables = []string{envAgent, envProject, "STEWARD_TASK_ID", "STEWARD_TASK_TYPE", "STEWARD_REQUEST", "STEWARD_DRY_RUN",
+// situationVariables describe the service, agent, task or lock in which the daemon was started. They do not apply to the
+// agents that the daemon starts.
+var situationVariables = []string{"STEWARD_SERVICE", "STEWARD_TRIAL", envAgent, envProject, "STEWARD_TASK_ID", "STEWARD_TASK_TYPE", "STEWARD_REQUEST", "STEWARD_DRY_RUN",
 	"STEWARD_LOCK", "STEWARD_LOCK_FENCE"}
-
-// privatePrefixes are the prefixes of further private variables.
-var privatePrefixes = []string{"WATCHDOG_", "LISTEN_", "MEMORY_PRESSURE_"}
 
 // Unmarked returns an environment without the marks of a kept agent's life, so that a process started with it does not
 // belong to that life.
@@ -41,13 +34,12 @@ func Unmarked(env []string) []string {
 	})
 }
 
-// environ is an agent's environment except for the life's mark: the daemon's own, without managerVariables and
-// situationVariables, then the row's, then steward's.
+// environ is an agent's environment except for the life's mark: the daemon's own, without what is between it and its service
+// manager and without situationVariables, then the row's, then steward's.
 func environ(own []string, row Row, mark, keeper string) []string {
 	env := slices.DeleteFunc(Unmarked(own), func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
-		return slices.Contains(managerVariables, name) || slices.Contains(situationVariables, name) ||
-			slices.ContainsFunc(privatePrefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+		return run.IsManagerVariable(name) || slices.Contains(situationVariables, name)
 	})
 	identity := []string{"PWD=" + row.folder(), envAgent + "=" + row.Name, envProject + "=" + row.Dir, envKept + "=" + mark, envKeeper + "=" + keeper}
 	for _, entry := range slices.Concat(row.Environment, identity) {

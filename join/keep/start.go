@@ -134,7 +134,7 @@ func (k *Keeper) reap(ctx context.Context, root proc.Identity, mark string) {
 		defer func() { <-k.reaps }()
 		ended, left, err := proc.EndTree(ctx, root, mark, grace)
 		switch {
-		case ctx.Err() != nil, unsupported(err):
+		case ctx.Err() != nil:
 		case err != nil || left > 0:
 			k.Log.Error("end what the agent left behind", "mark", mark, "left", left, "error", err)
 		case ended > 0:

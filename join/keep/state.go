@@ -2,7 +2,6 @@ package keep
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -175,8 +174,6 @@ func (l *life) setIdle() {
 		l.k.wake.set()
 	}
 }
-
-func unsupported(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
 
 // running announces that the agent runs.
 func (l *life) running(how string) {

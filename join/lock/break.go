@@ -133,9 +133,6 @@ func (l *Locks) endHolders(ctx context.Context, file string, held Status, b Brea
 				return fmt.Errorf("this process itself holds it: %w", ErrHeld)
 			}
 			_, left, err := proc.EndTree(ctx, id, "", b.Grace)
-			if errors.Is(err, errors.ErrUnsupported) {
-				err = proc.Terminate(ctx, id, b.Grace)
-			}
 			if err == nil && left > 0 {
 				err = fmt.Errorf("%d processes of its holder %d could not be ended", left, id.PID)
 			}

@@ -67,7 +67,7 @@ func (l *Locks) Run(ctx context.Context, r Request, c Program) (code int, err er
 func (h *Held) start(path string, c Program) (*exec.Cmd, error) {
 	cmd := &exec.Cmd{Path: path, Args: c.Argv, Stdin: c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
 		Env: append(c.Env[:len(c.Env):len(c.Env)], "STEWARD_LOCK="+h.rec.Name, "STEWARD_LOCK_FENCE="+strconv.FormatUint(h.rec.Fence, 10))}
-	if err := h.lock.Share(true); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+	if err := h.lock.Share(true); err != nil {
 		return nil, err
 	}
 	err := cmd.Start()

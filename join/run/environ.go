@@ -15,6 +15,13 @@ func Variable(env []string, name string) (value string, ok bool) {
 	return "", false
 }
 
+// IsManagerVariable reports variables for a daemon's communication with its service manager. A command that inherited
+// them would act as the daemon.
+func IsManagerVariable(name string) bool {
+	return slices.Contains([]string{"NOTIFY_SOCKET", "JOURNAL_STREAM", "INVOCATION_ID", "SYSTEMD_EXEC_PID"}, name) ||
+		slices.ContainsFunc([]string{"WATCHDOG_", "LISTEN_", "MEMORY_PRESSURE_"}, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
 // WithVariable returns an environment with one variable set.
 func WithVariable(env []string, name, value string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool { return strings.HasPrefix(e, name+"=") })

@@ -3,6 +3,8 @@ package worker
 import (
 	"slices"
 	"strings"
+
+	"github.com/livhana/steward/join/run"
 )
 
 // usualPath is the PATH for commands of a worker that was started without one.
@@ -13,12 +15,6 @@ var stewardVariables = []string{"STEWARD_CONFIG", "STEWARD_SOCKET", "STEWARD_STA
 
 // tempVariables are the variables that name the temporary folder: each run has its own folder.
 var tempVariables = []string{"TMPDIR", "TMP", "TEMP"}
-
-// isPrivate reports variables that a command must not inherit. Some would let it talk to the service manager as the
-// worker.
-func isPrivate(name string) bool {
-	return name == "NOTIFY_SOCKET" || strings.HasPrefix(name, "WATCHDOG_") || strings.HasPrefix(name, "LISTEN_") || slices.Contains(tempVariables, name)
-}
 
 // reachesSession reports variables through which a confined command would find the services of the user's session. Those
 // write files and start programs on request, unconfined.
@@ -34,7 +30,7 @@ func environment(own, allowed, task []string, confined bool) []string {
 	for _, entry := range own {
 		name, _, ok := strings.Cut(entry, "=")
 		passes := slices.Contains(stewardVariables, name) || !strings.HasPrefix(name, "STEWARD_") && allows(allowed, name)
-		if !ok || name == "" || isPrivate(name) || confined && reachesSession(name) || !passes {
+		if !ok || name == "" || run.IsManagerVariable(name) || slices.Contains(tempVariables, name) || confined && reachesSession(name) || !passes {
 			continue
 		}
 		path = path || name == "PATH"

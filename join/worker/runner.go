@@ -91,7 +91,7 @@ func (r *runner) endOlder(ctx context.Context, id string) error {
 		return nil // this worker runs inside the task: the processes with the mark are its own parents
 	}
 	ofTask, err := proc.Marked("STEWARD_TASK_ID", id)
-	if errors.Is(err, errors.ErrUnsupported) || err == nil && len(ofTask) == 0 {
+	if err == nil && len(ofTask) == 0 {
 		return nil
 	}
 	ofProject, err2 := proc.Marked("STEWARD_PROJECT", r.o.Project)
