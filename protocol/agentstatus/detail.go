@@ -93,8 +93,8 @@ func (c *Client) HeldBack(ctx context.Context, agent string, now time.Time) ([]D
 	}
 	p := c.p
 	var ids []string
-	_, err := p.Root.Each(tasksDir, func(name []byte) {
-		if id, kind, ok := parseTaskFile(string(name)); ok && kind == hasHeld && plainID(id) {
+	err := p.eachTaskFile(tasksDir, func(id string, kind kinds) {
+		if kind == hasHeld {
 			ids = append(ids, id)
 		}
 	})
@@ -122,8 +122,8 @@ func (p *Project) complete(prefix string) (string, error) {
 	}
 	var found []string
 	for _, dir := range []string{tasksDir, archiveDir} {
-		_, _ = p.Root.Each(dir, func(name []byte) {
-			if id, _, ok := parseTaskFile(string(name)); ok && strings.HasPrefix(id, prefix) && plainID(id) && !slices.Contains(found, id) {
+		_ = p.eachTaskFile(dir, func(id string, _ kinds) {
+			if strings.HasPrefix(id, prefix) && !slices.Contains(found, id) {
 				found = append(found, id)
 			}
 		})
@@ -262,10 +262,12 @@ func (c *Client) Open(ctx context.Context, agent string, now time.Time) ([]Work,
 		return nil, err
 	}
 	p := c.p
-	requests, err := openRequests(p.files)
+	requests := map[string]kinds{}
+	err := p.eachTaskFile(tasksDir, func(id string, kind kinds) { requests[id] |= kind })
 	if err != nil {
 		return nil, fmt.Errorf("look for tasks: %w", err)
 	}
+	maps.DeleteFunc(requests, func(_ string, has kinds) bool { return has&hasRequest == 0 || has&(hasResult|hasHeld) != 0 })
 	for id := range p.tasks.open { // forget the tasks that are no longer open: a worker runs for weeks
 		if _, open := requests[id]; !open {
 			delete(p.tasks.open, id)
@@ -289,18 +291,6 @@ func (c *Client) Open(ctx context.Context, agent string, now time.Time) ([]Work,
 		return cmp.Or(cmp.Compare(pb, pa), a.Appeared.Compare(b.Appeared), strings.Compare(a.TaskID, b.TaskID))
 	})
 	return list, nil
-}
-
-// openRequests finds the tasks with a visible request and no result, from the file names alone.
-func openRequests(f *files) (map[string]kinds, error) {
-	requests := map[string]kinds{}
-	_, err := f.Root.Each(tasksDir, func(name []byte) {
-		if id, kind, ok := parseTaskFile(name); ok && plainID(string(id)) {
-			requests[string(id)] |= kind
-		}
-	})
-	maps.DeleteFunc(requests, func(_ string, has kinds) bool { return has&hasRequest == 0 || has&(hasResult|hasHeld) != 0 })
-	return requests, folder.IgnoreMissing(err)
 }
 
 // offer returns the task as work for the agent, or nil if the agent may not take it now.

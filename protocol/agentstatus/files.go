@@ -190,6 +190,16 @@ func parseTaskFile[S string | []byte](name S) (id S, kind kinds, ok bool) {
 	return id, 0, false
 }
 
+// eachTaskFile passes on the task files in a folder whose names can be used. A missing folder has none.
+func (f *files) eachTaskFile(dir string, take func(id string, kind kinds)) error {
+	_, err := f.Root.Each(dir, func(name []byte) {
+		if id, kind, ok := parseTaskFile(string(name)); ok && plainID(id) {
+			take(id, kind)
+		}
+	})
+	return folder.IgnoreMissing(err)
+}
+
 // archivedKind returns the kind that a file has in the archive; 0 if the file does not matter there.
 func archivedKind(kind kinds) kinds {
 	switch kind {
