@@ -70,7 +70,8 @@ type Outcome struct {
 }
 
 func taskEvidence(p *supervisor.State, subject protocol.Subject, now time.Time) *TaskEvidence {
-	snap, t := taskIn(p, subject)
+	snap := snapshotOf(p, subject)
+	t := pick(snap.Tasks, func(t *protocol.Task) bool { return t.ID == subject.ID })
 	if t == nil {
 		return nil
 	}
@@ -99,19 +100,14 @@ func taskEvidence(p *supervisor.State, subject protocol.Subject, now time.Time) 
 	return e
 }
 
-func taskIn(p *supervisor.State, subject protocol.Subject) (*protocol.Snapshot, *protocol.Task) {
+// snapshotOf is the snapshot that a subject is in, or an empty one.
+func snapshotOf(p *supervisor.State, subject protocol.Subject) *protocol.Snapshot {
 	for i := range p.View.Snapshots {
-		s := &p.View.Snapshots[i]
-		if s.Project != subject.Project || s.Protocol != subject.Protocol {
-			continue
-		}
-		for j := range s.Tasks {
-			if s.Tasks[j].ID == subject.ID {
-				return s, &s.Tasks[j]
-			}
+		if s := &p.View.Snapshots[i]; s.Project == subject.Project && s.Protocol == subject.Protocol {
+			return s
 		}
 	}
-	return nil, nil
+	return &protocol.Snapshot{}
 }
 
 func findingsOf(p *supervisor.State, subject protocol.Subject) []protocol.Finding {
@@ -127,15 +123,7 @@ func findingsOf(p *supervisor.State, subject protocol.Subject) []protocol.Findin
 }
 
 func pleaIn(p *supervisor.State, subject protocol.Subject) *protocol.Question {
-	for i := range p.View.Snapshots {
-		s := &p.View.Snapshots[i]
-		for j := range s.Questions {
-			if s.Subject(protocol.KindQuestion, s.Questions[j].ID) == subject {
-				return &s.Questions[j]
-			}
-		}
-	}
-	return nil
+	return pick(snapshotOf(p, subject).Questions, func(q *protocol.Question) bool { return q.ID == subject.ID })
 }
 
 // LockEvidence is what a lock's file says, or for a kernel lock its record and the kernel.
@@ -149,19 +137,13 @@ type LockEvidence struct {
 }
 
 func lockEvidence(p *supervisor.State, subject protocol.Subject) *LockEvidence {
-	for i := range p.View.Snapshots {
-		s := &p.View.Snapshots[i]
-		for j := range s.Locks {
-			l := &s.Locks[j]
-			if s.Subject(protocol.KindLock, l.Resource) != subject {
-				continue
-			}
-			e := &LockEvidence{Holder: l.Holder, Acquired: instant(l.Acquired), Expires: instant(l.Expires)}
-			if l.Process.PID > 0 {
-				e.Process = &l.Process.PID
-			}
-			return e
-		}
+	l := pick(snapshotOf(p, subject).Locks, func(l *protocol.Lock) bool { return l.Resource == subject.ID })
+	if l == nil {
+		return nil
 	}
-	return nil
+	e := &LockEvidence{Holder: l.Holder, Acquired: instant(l.Acquired), Expires: instant(l.Expires)}
+	if l.Process.PID > 0 {
+		e.Process = &l.Process.PID
+	}
+	return e
 }

@@ -192,8 +192,8 @@ type AgentEvidence struct {
 
 func agentEvidence(p *supervisor.State, subject protocol.Subject) *AgentEvidence {
 	v, m := p.Plan.Agents.Of(subject), p.Plan.Memory.Agents.Of(subject)
-	a := agentIn(p, subject)
-	if a == nil {
+	a, ok := snapshotOf(p, subject).Agent(subject.ID)
+	if !ok {
 		a = &protocol.Agent{Name: subject.ID}
 	}
 	limits := p.Config.Heartbeat.Of(subject.Protocol, a)
@@ -205,15 +205,4 @@ func agentEvidence(p *supervisor.State, subject protocol.Subject) *AgentEvidence
 	}
 	e.Recorded, e.Held = a.Recorded, a.Held
 	return e
-}
-
-func agentIn(p *supervisor.State, subject protocol.Subject) *protocol.Agent {
-	for i := range p.View.Snapshots {
-		if s := &p.View.Snapshots[i]; s.Project == subject.Project && s.Protocol == subject.Protocol {
-			if a, ok := s.Agent(subject.ID); ok {
-				return a
-			}
-		}
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/cli"
+	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
@@ -49,14 +50,7 @@ func newAnswerCommand(a *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			key, err := cli.PathSegment(name)
-			if err != nil {
-				return err
-			}
-			var raw json.RawMessage
-			err = a.Ask(c.Context(), "answer "+args[0], func(cl *status.Client) error {
-				return cl.Post(c.Context(), "/v1/incidents/"+key+"/answer", status.Answer{Option: option, Why: why, Rev: rev, Stop: stop, Requirements: requirements}, &raw)
-			})
+			raw, err := postIncident(c.Context(), a, "answer "+args[0], name, "answer", status.Answer{Option: option, Why: why, Rev: rev, Stop: stop, Requirements: requirements})
 			if err != nil {
 				return err
 			}
@@ -99,7 +93,7 @@ func newAckCommand(a *cli.App) *cobra.Command {
 			case len(keys) == 0:
 				return cli.Usagef("acknowledge: missing argument KEY, or --all; see: steward incidents")
 			}
-			return quietOne(c.Context(), a, "acknowledge", keys, views.Acked, postAck(c.Context()))
+			return quiet(c.Context(), a, "acknowledge", keys, "ack", nil, views.Acked)
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "acknowledge everything that is open")
@@ -119,16 +113,7 @@ func ackAll(ctx context.Context, a *cli.App) error {
 	if len(keys) == 0 && a.Output != "json" {
 		return a.Write("no incident is open\n")
 	}
-	return quietAll(ctx, a, "acknowledge", keys, views.Acked, postAck(ctx))
-}
-
-// post sends the daemon an order about the incident with that key.
-type post func(cl *status.Client, key string, raw *json.RawMessage) error
-
-func postAck(ctx context.Context) post {
-	return func(cl *status.Client, key string, raw *json.RawMessage) error {
-		return cl.Post(ctx, "/v1/incidents/"+key+"/ack", nil, raw)
-	}
+	return quietEach(ctx, a, "acknowledge", keys, "ack", nil, views.Acked)
 }
 
 func newSnoozeCommand(a *cli.App) *cobra.Command {
@@ -143,60 +128,56 @@ func newSnoozeCommand(a *cli.App) *cobra.Command {
 			if err != nil || d <= 0 || d > status.LongestSnooze {
 				return cli.Usagef("snooze %s: %q is not a duration of up to 30 days; use a value like 30m or 2h", keys[0], length)
 			}
-			return quietOne(c.Context(), a, "snooze", keys, views.Snoozed, func(cl *status.Client, key string, raw *json.RawMessage) error {
-				return cl.Post(c.Context(), "/v1/incidents/"+key+"/snooze", status.Snooze{Seconds: d.Seconds()}, raw)
-			})
+			return quiet(c.Context(), a, "snooze", keys, "snooze", status.Snooze{Seconds: d.Seconds()}, views.Snoozed)
 		},
 	}
 }
 
-// quietOne posts for each key and prints the daemon's answers. For a single key it prints the daemon's document unchanged.
-func quietOne(ctx context.Context, a *cli.App, verb string, keys []string, render func(*terminal.Page, views.AnsweredIncident), do post) error {
+// quiet posts an order about each incident and prints the daemon's answers: for a single key its document unchanged.
+func quiet(ctx context.Context, a *cli.App, verb string, keys []string, order string, body any, render func(*terminal.Page, views.AnsweredIncident)) error {
 	if len(keys) > 1 {
-		return quietAll(ctx, a, verb, keys, render, do)
+		return quietEach(ctx, a, verb, keys, order, body, render)
 	}
-	raw, err := postQuiet(ctx, a, verb, keys[0], do)
+	raw, err := postIncident(ctx, a, verb+" "+keys[0], keys[0], order, body)
 	if err != nil {
 		return err
 	}
 	return cli.Present(a, raw, render)
 }
 
-func postQuiet(ctx context.Context, a *cli.App, verb, key string, do post) (raw json.RawMessage, err error) {
+func postIncident(ctx context.Context, a *cli.App, doing, key, order string, body any) (raw json.RawMessage, err error) {
 	at, err := cli.PathSegment(key)
 	if err != nil {
 		return nil, err
 	}
-	err = a.Ask(ctx, verb+" "+key, func(cl *status.Client) error { return do(cl, at, &raw) })
+	err = a.Ask(ctx, doing, func(cl *status.Client) error {
+		return cl.Post(ctx, "/v1/incidents/"+at+"/"+order, body, &raw)
+	})
 	return raw, err
 }
 
-// quietAll continues after a rejected key, and finally reports the rejected keys.
-func quietAll(ctx context.Context, a *cli.App, verb string, keys []string, render func(*terminal.Page, views.AnsweredIncident), do post) error {
+// quietEach continues after a rejected key, and finally reports the rejected keys.
+func quietEach(ctx context.Context, a *cli.App, verb string, keys []string, order string, body any, render func(*terminal.Page, views.AnsweredIncident)) error {
 	done := struct {
-		Incidents []json.RawMessage `json:"incidents"`
-	}{[]json.RawMessage{}}
+		Incidents []escalate.Incident `json:"incidents"`
+	}{[]escalate.Incident{}}
 	p := a.Page()
 	var troubles error
 	for _, key := range keys {
-		raw, err := postQuiet(ctx, a, verb, key, do)
-		if errors.Is(err, status.ErrNoDaemon) {
-			troubles = errors.Join(troubles, err)
-			break
-		}
-		var one struct {
-			Incident json.RawMessage `json:"incident"`
-		}
-		var q views.AnsweredIncident
+		var answered views.AnsweredIncident
+		raw, err := postIncident(ctx, a, verb+" "+key, key, order, body)
 		if err == nil {
-			err = errors.Join(json.Unmarshal(raw, &one), json.Unmarshal(raw, &q))
+			err = json.Unmarshal(raw, &answered)
 		}
 		if err != nil {
 			troubles = errors.Join(troubles, err)
+			if errors.Is(err, status.ErrNoDaemon) {
+				break
+			}
 			continue
 		}
-		done.Incidents = append(done.Incidents, one.Incident)
-		render(p, q)
+		done.Incidents = append(done.Incidents, answered.Incident)
+		render(p, answered)
 	}
 	if a.Output == "json" {
 		return errors.Join(a.Print(done), troubles)
