@@ -134,10 +134,7 @@ func Document(raw []byte, source string, now time.Time) (agentstatus.Request, er
 	}
 	r, err := agentstatus.CheckRequest(doc)
 	p.merge(err)
-	strict := json.NewDecoder(bytes.NewReader(doc))
-	strict.DisallowUnknownFields()
-	var shape agentstatus.Request
-	if err := strict.Decode(&shape); err != nil && len(p) == 0 {
+	if err := strictly(doc, new(agentstatus.Request)); err != nil && len(p) == 0 {
 		p.add("request: %s; what is the task's own belongs into payload.parameters", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if len(p) == 0 {
@@ -163,17 +160,18 @@ func exact(r *agentstatus.Request, payload json.RawMessage) {
 	}
 }
 
+// completed fills in what is missing.
 func completed(keys map[string]json.RawMessage, source string, now time.Time) {
-	missing := func(key string) bool {
-		text := strings.TrimSpace(string(keys[key]))
-		return text == "" || text == "null" || text == `""`
-	}
-	set := func(key string, v any) {
-		if missing(key) {
+	for key, v := range map[string]any{"task_id": agentstatus.NewTaskID(), "created_at": now.UTC().Format(time.RFC3339), "source_agent": source} {
+		if text := strings.TrimSpace(string(keys[key])); text == "" || text == "null" || text == `""` {
 			keys[key], _ = json.Marshal(v)
 		}
 	}
-	set("task_id", agentstatus.NewTaskID())
-	set("created_at", now.UTC().Format(time.RFC3339))
-	set("source_agent", source)
+}
+
+// strictly decodes a document. A field that is not in the protocol would be lost, so it is an error.
+func strictly(doc []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(doc))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
 }

@@ -1,9 +1,10 @@
 package task
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -44,14 +45,9 @@ func (e Ending) Result(now time.Time) (agentstatus.Result, error) {
 	if e.Document != nil {
 		r = e.read(&p)
 	}
-	if r.Source == "" {
-		r.Source = e.Agent
-	}
+	r.Source, r.Seconds = cmp.Or(r.Source, e.Agent), cmp.Or(r.Seconds, max(e.Took, 0).Seconds())
 	if r.Completed.IsZero() {
 		r.Completed = now.UTC()
-	}
-	if r.Seconds == 0 {
-		r.Seconds = max(e.Took, 0).Seconds()
 	}
 	e.body(&r)
 	if e.Failure != nil {
@@ -69,7 +65,13 @@ func (e Ending) Result(now time.Time) (agentstatus.Result, error) {
 	}
 	r.Body.Success = r.Status == "completed"
 	r.Errors, r.Next = append([]agentstatus.TaskError{}, r.Errors...), append([]agentstatus.NextAction{}, r.Next...)
-	if doc := p.document(r, "result"); len(p) == 0 {
+	p.result(r)
+	return r, p.err()
+}
+
+// result checks a result.
+func (p *problems) result(r agentstatus.Result) {
+	if doc := p.document(r, "result"); len(*p) == 0 {
 		p.merge(agentstatus.CheckResult(doc))
 	}
 	if r.Status == "deferred" {
@@ -82,14 +84,11 @@ func (e Ending) Result(now time.Time) (agentstatus.Result, error) {
 	for i, n := range r.Next {
 		p.filled(fmt.Sprintf("next_actions[%d].action", i), n.Action)
 	}
-	return r, p.err()
 }
 
 func (e Ending) body(r *agentstatus.Result) {
 	b := &r.Body
-	if e.Summary != "" {
-		b.Summary = e.Summary
-	}
+	b.Summary = cmp.Or(e.Summary, b.Summary)
 	if b.Summary == "" && e.Failure != nil {
 		b.Summary = e.Failure.Message
 	}
@@ -97,17 +96,13 @@ func (e Ending) body(r *agentstatus.Result) {
 	if b.Metrics == nil {
 		b.Metrics = map[string]any{}
 	}
-	for key, value := range e.Metrics {
-		b.Metrics[key] = value
-	}
+	maps.Copy(b.Metrics, e.Metrics)
 }
 
-// read decodes the result document. A field that is not in the protocol would be lost, so it is refused.
+// read decodes the result document.
 func (e Ending) read(p *problems) agentstatus.Result {
 	r := agentstatus.Result{Status: "completed"}
-	d := json.NewDecoder(bytes.NewReader(e.Document))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&r); err != nil {
+	if err := strictly(e.Document, &r); err != nil {
 		p.add("result: %s", strings.TrimPrefix(jsonProblem(err), "json: "))
 		return r
 	}
