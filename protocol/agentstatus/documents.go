@@ -106,7 +106,7 @@ func decodeResult(o jsonfile.Object) outcome {
 	var d folder.Decoder
 	var v Result
 	d.Decode(o, &v)
-	r := outcome{id: v.TaskID, zoneless: o.Get("completed_at").Zoneless()}
+	r := outcome{id: v.TaskID, zoneless: o.FirstStated("completed_at").Zoneless}
 	r.Status, r.Agent, r.At, r.Ours, r.Took = v.Status, v.Source, v.Completed, v.Source == ourName, seconds(v.Seconds)
 	body, _ := o.Object("result")
 	if success, p := body.Bool("success"); p.OK() && success != (v.Status == "completed") {
@@ -142,7 +142,7 @@ func decodeDeferral(o jsonfile.Object) outcome {
 		After     float64   `json:"retry_after_seconds" check:"required,0..86400"`
 	}
 	d.Decode(o, &v)
-	r := outcome{id: v.TaskID, zoneless: o.Get("completed_at").Zoneless(), issues: d.Findings}
+	r := outcome{id: v.TaskID, zoneless: o.FirstStated("completed_at").Zoneless, issues: d.Findings}
 	r.Status, r.Agent, r.At, r.Ours = v.Status, v.Source, v.Completed, v.Source == ourName
 	r.RetryAfter = min(seconds(v.After), 24*time.Hour)
 	return r

@@ -1,7 +1,7 @@
 package jsonfile_test
 
 import (
-	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,7 +11,7 @@ import (
 func TestParseTime(t *testing.T) {
 	base := time.Date(2025, 11, 8, 10, 20, 30, 0, time.UTC)
 	for _, c := range []struct {
-		in   any
+		in   string
 		want time.Time
 	}{
 		{"2025-11-08T10:20:30Z", base},
@@ -33,20 +33,21 @@ func TestParseTime(t *testing.T) {
 		{"1762597230", base},
 		{"1762597230000", base},
 		{"1762597230.5", base.Add(time.Second / 2)},
-		{1762597230, base},
-		{int64(1762597230000), base},
-		{int64(1762597230000000), base},
-		{int64(1762597230000000000), base},
-		{1762597230.123456, base.Add(123456 * time.Microsecond)},
-		{1762597230123.0, base.Add(123 * time.Millisecond)},
+		{"1762597230000000", base},
+		{"1762597230000000000", base},
+		{"1762597230.123456", base.Add(123456 * time.Microsecond)},
+		{"1762597230123.0", base.Add(123 * time.Millisecond)},
 	} {
-		got, ok := jsonfile.ParseTime(c.in)
-		if !ok || !got.Equal(c.want) || got.Location() != time.UTC {
-			t.Errorf("%v: %v, %v", c.in, got, ok)
+		got := jsonfile.ParseStated(c.in)
+		if !got.At.Equal(c.want) || got.At.Location() != time.UTC {
+			t.Errorf("%v: %v", c.in, got)
+		}
+		if zoneless := !strings.ContainsAny(c.in[10:], "Zz+-U") && c.in[4] == '-'; got.Zoneless != zoneless {
+			t.Errorf("%v: zoneless %v", c.in, got.Zoneless)
 		}
 	}
-	for _, bad := range []any{"", "now", "2025-11-08", "2025-13-08T10:20:30Z", "2025-11-08T10:20:30Zx", "-5", "0", 0, 42, int64(-1), math.NaN(), math.Inf(1), 1e300, true, nil, []byte("x"), jsonfile.Value{}} {
-		if got, ok := jsonfile.ParseTime(bad); ok {
+	for _, bad := range []string{"", "now", "2025-11-08", "2025-13-08T10:20:30Z", "2025-11-08T10:20:30Zx", "-5", "0", "42", "-1", "NaN", "Inf", "1e300"} {
+		if got := jsonfile.ParseStated(bad); !got.At.IsZero() {
 			t.Errorf("%v is %v", bad, got)
 		}
 	}
@@ -58,12 +59,12 @@ func FuzzParseTime(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got, ok := jsonfile.ParseTime(s)
-		if !ok || got.Year() > 9999 || got.Year() < 1 {
+		got := jsonfile.ParseStated(s).At
+		if got.IsZero() || got.Year() > 9999 {
 			return
 		}
-		again, ok := jsonfile.ParseTime(jsonfile.FormatTime(got))
-		if !ok || !again.Equal(got.Truncate(time.Second)) {
+		again := jsonfile.ParseStated(jsonfile.FormatTime(got)).At
+		if !again.Equal(got.Truncate(time.Second)) {
 			t.Fatalf("%q: %v, then %v", s, got, again)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 )
 
 // Presence says how a field was found. Only Present has a value; Wrong is an error of this field alone, not of the
@@ -126,19 +125,6 @@ func (v Value) Int() (int64, Presence) {
 	return int64(f), p
 }
 
-// Time is a string or a number in one of the forms that ParseTime knows.
-func (v Value) Time() (time.Time, Presence) {
-	p := v.is('"', '0')
-	if p != Present {
-		return time.Time{}, p
-	}
-	t, ok := ParseTime(v)
-	if !ok {
-		return time.Time{}, Wrong
-	}
-	return t, p
-}
-
 // Object is an object's fields; the zero Object has none.
 func (v Value) Object() (Object, Presence) {
 	p := v.is('{')
@@ -230,9 +216,6 @@ func (o Object) Newer(known int64) error {
 
 // Bool is Get(key).Bool().
 func (o Object) Bool(key string) (bool, Presence) { return o.Get(key).Bool() }
-
-// Time is Get(key).Time().
-func (o Object) Time(key string) (time.Time, Presence) { return o.Get(key).Time() }
 
 // Strings is Get(key).Strings().
 func (o Object) Strings(key string) ([]string, Presence) { return o.Get(key).Strings() }

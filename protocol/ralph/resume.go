@@ -231,8 +231,8 @@ func (r *resumer) ineffective(e *entry) string {
 		return ""
 	}
 	a := list[len(list)-1]
-	since, dated := jsonfile.ParseTime(a.Since)
-	if a.Sum != e.sum || !dated || e.ended.After(since) {
+	since := jsonfile.ParseStated(a.Since).At
+	if a.Sum != e.sum || since.IsZero() || e.ended.After(since) {
 		return "" // the task failed again, and that failure is reported instead
 	}
 	log := Base + "/" + resumeLog(e.id)
