@@ -35,8 +35,7 @@ func (s Suite) answerLater(t *testing.T, c *Case) {
 // answered is a project in which the case's change has been made.
 func (s Suite) answered(t *testing.T, c *Case) (*bench, protocol.Change) {
 	t.Helper()
-	b := s.lay(t, c)
-	change := c.Change(b.look(t), b.now)
+	b, change := s.judged(t, c)
 	if change.Answer == nil {
 		t.Fatal("the case's change has no Answer")
 	}
@@ -47,8 +46,7 @@ func (s Suite) answered(t *testing.T, c *Case) (*bench, protocol.Change) {
 }
 
 func (s Suite) answerNothing(t *testing.T, c *Case) {
-	b := s.lay(t, c)
-	change := c.Change(b.look(t), b.now)
+	b, change := s.judged(t, c)
 	change.Answer = nil
 	before := tree(t, b.dir)
 	if err := b.a.Apply(t.Context(), change, b.now); err == nil || errors.Is(err, protocol.ErrConflict) {
@@ -67,8 +65,7 @@ func (s Suite) answerElsewhere(t *testing.T, c *Case) {
 			shown[other.Change(b.look(t), b.now).Subject.Kind] = true
 		}
 	}
-	b := s.lay(t, c)
-	change := c.Change(b.look(t), b.now)
+	b, change := s.judged(t, c)
 	before := tree(t, b.dir)
 	for _, kind := range []protocol.Kind{protocol.KindQuestion, protocol.KindTask, protocol.KindAgent, protocol.KindLock, protocol.KindProject} {
 		if shown[kind] {

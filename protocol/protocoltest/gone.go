@@ -23,8 +23,7 @@ func (s Suite) gone(t *testing.T, c *Case) {
 		if slices.Contains(strings.Split(removed, "/"), "steward") {
 			continue // steward's own folder: it is recreated
 		}
-		b := s.lay(t, c)
-		change := c.Change(b.look(t), b.now)
+		b, change := s.judged(t, c)
 		for _, name := range children(t, b.dir, removed) {
 			if err := os.RemoveAll(filepath.Join(b.dir, name)); err != nil {
 				t.Fatal(err)

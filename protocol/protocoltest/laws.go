@@ -145,21 +145,17 @@ func (s Suite) leavesTheRest(t *testing.T, c *Case) {
 
 // twice: a change that is already in place is no error, and changes nothing.
 func (s Suite) twice(t *testing.T, c *Case) {
-	b := s.lay(t, c)
-	change := c.Change(b.look(t), b.now)
-	for i := range 2 {
-		if err := b.a.Apply(t.Context(), change, b.now); err != nil {
+	b, change := s.judged(t, c)
+	var once map[string]node
+	for i, a := range []protocol.Adapter{b.a, b.a, s.Open(t, b.dir)} {
+		if err := a.Apply(t.Context(), change, b.now); err != nil {
 			t.Fatalf("apply, time %d: %v", i+1, err)
 		}
-		if i > 0 {
-			break
+		if i == 0 {
+			once = tree(t, b.dir)
 		}
-		once := tree(t, b.dir)
-		defer func() { same(t, "applied twice", once, tree(t, b.dir)) }()
 	}
-	if err := s.Open(t, b.dir).Apply(t.Context(), change, b.now); err != nil {
-		t.Errorf("apply by another adapter: %v", err)
-	}
+	same(t, "applied again", once, tree(t, b.dir))
 }
 
 // conflict: files that changed since they were judged are left alone.
@@ -170,8 +166,7 @@ func (s Suite) conflict(t *testing.T, c *Case) {
 		}
 		return
 	}
-	b := s.lay(t, c)
-	change := c.Change(b.look(t), b.now)
+	b, change := s.judged(t, c)
 	if err := c.Meddle(b.dir); err != nil {
 		t.Fatal(err)
 	}

@@ -151,3 +151,10 @@ func (b *bench) look(t testing.TB) *protocol.Snapshot {
 	s := b.a.Observe(t.Context(), protocol.Look{Now: b.now})
 	return &s
 }
+
+// judged is a case's project after a scan, and the change that a policy requests then.
+func (s Suite) judged(t testing.TB, c *Case) (*bench, protocol.Change) {
+	t.Helper()
+	b := s.lay(t, c)
+	return b, c.Change(b.look(t), b.now)
+}

@@ -74,27 +74,27 @@ func Describe(s *protocol.Snapshot) string {
 		add("yield:", s.Yield)
 	}
 	for _, a := range s.Agents {
-		add("agent", a.Name, a.Status, string(a.Presence), flag("idle", a.Idle), ago("beat", a.Beat.At, s.At), said("limit", a.Limit),
-			listed("works on", a.Tasks), counted(len(a.Orphans), "orphans"), quoted("complains", a.Complaint))
+		add("agent", a.Name, a.Status, string(a.Presence), part("idle", a.Idle), ago("beat", a.Beat.At, s.At), part("limit %v", a.Limit),
+			part("works on %s", strings.Join(a.Tasks, "|")), part("%d orphans", len(a.Orphans)), part("complains %q", a.Complaint))
 	}
 	for i := range s.Tasks {
 		add(taskLine(&s.Tasks[i], s.At)...)
 	}
 	for _, l := range s.Locks {
-		add("lock", l.Resource, "by", l.Holder, flag("kernel", l.Kernel), ago("acquired", l.Acquired, s.At), ago("expires", l.Expires, s.At))
+		add("lock", l.Resource, "by", l.Holder, part("kernel", l.Kernel), ago("acquired", l.Acquired, s.At), ago("expires", l.Expires, s.At))
 	}
 	for _, p := range s.Questions {
-		add("plea", p.ID, "by", p.Agent, named("for", p.Task), string(p.Severity), flag("blocking", p.Blocking), ago("due", p.Due, s.At),
-			fmt.Sprintf("%q", p.Text), listed("options", p.Options))
+		add("plea", p.ID, "by", p.Agent, part("for %s", p.Task), string(p.Severity), part("blocking", p.Blocking), ago("due", p.Due, s.At),
+			fmt.Sprintf("%q", p.Text), part("options %s", strings.Join(p.Options, "|")))
 	}
 	for _, f := range s.Findings {
-		add("finding", string(f.Subject.Kind)+"/"+f.Subject.ID, f.Code, f.Field, string(f.Severity)+flag(" call", f.Call)+":", f.Text)
+		add("finding", string(f.Subject.Kind)+"/"+f.Subject.ID, f.Code, f.Field, string(f.Severity)+part(" call", f.Call)+":", f.Text)
 	}
 	for _, f := range s.Faults {
 		add("fault", f.Path+":", f.Problem)
 	}
 	for _, e := range s.Events {
-		add("event", e.Name, string(e.Subject.Kind)+"/"+e.Subject.ID, named("by", e.Agent))
+		add("event", e.Name, string(e.Subject.Kind)+"/"+e.Subject.ID, part("by %s", e.Agent))
 	}
 	for _, m := range s.Measures {
 		add("measure", m.Name, m.Agent, fmt.Sprintf("%g", m.Value))
@@ -106,7 +106,7 @@ func Describe(s *protocol.Snapshot) string {
 }
 
 func taskLine(t *protocol.Task, at time.Time) []string {
-	line := []string{"task", t.ID, named("for", t.Agent), flag("visible", t.Visible), named("named", t.Named)}
+	line := []string{"task", t.ID, part("for %s", t.Agent), part("visible", t.Visible), part("named %s", t.Named)}
 	if o := t.Outcome; o != nil {
 		line = append(line, "ended", o.Status)
 		for _, f := range o.Failures {
@@ -116,45 +116,20 @@ func taskLine(t *protocol.Task, at time.Time) []string {
 	if h := t.Hold; h != nil {
 		line = append(line, "held", h.Reason)
 	}
-	return append(line, counted(len(t.Attempts), "takings"), flag("cancelled", t.Cancelled), quoted("blocked", t.Block), quoted("lost", t.Lost),
+	return append(line, part("%d takings", len(t.Attempts)), part("cancelled", t.Cancelled), part("blocked %q", t.Block), part("lost %q", t.Lost),
 		ago("started", t.Started, at))
 }
 
-func flag(word string, set bool) string {
-	if set {
-		return word
-	}
-	return ""
-}
-
-func named(word, value string) string {
-	if value == "" {
+// part formats a value; "" for a zero value.
+func part[T comparable](format string, value T) string {
+	var zero T
+	if value == zero {
 		return ""
 	}
-	return word + " " + value
-}
-
-func quoted(word, value string) string {
-	if value == "" {
-		return ""
+	if !strings.Contains(format, "%") {
+		return format
 	}
-	return fmt.Sprintf("%s %q", word, value)
-}
-
-func listed(word string, values []string) string { return named(word, strings.Join(values, "|")) }
-
-func said(word string, d time.Duration) string {
-	if d == 0 {
-		return ""
-	}
-	return word + " " + d.String()
-}
-
-func counted(n int, what string) string {
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprint(n, " ", what)
+	return fmt.Sprintf(format, value)
 }
 
 // ago formats a time in whole seconds relative to the scan.
