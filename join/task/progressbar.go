@@ -17,7 +17,7 @@ const barCells = 24
 // no control characters.
 func Bar(d agentstatus.Detail, since, now time.Time, width int) string {
 	line := []string{Standing(d), Span(now.Sub(since))}
-	if p := d.Progress; p != nil && d.State == StateRunning {
+	if p := d.Progress; p != nil && d.State == agentstatus.StateRunning {
 		head := fmt.Sprintf("%s %3.0f %%", gauge(p.Percent, min(barCells, width/4)), math.Floor(within(p.Percent)))
 		line = []string{head, steps(p), terminal.Clean(p.Step), line[1]}
 		if left := p.Estimated.Sub(now); !p.Estimated.IsZero() && left > 0 {

@@ -14,14 +14,6 @@ import (
 	"github.com/livhana/steward/status/terminal"
 )
 
-// The states of a task, as agentstatus names them.
-const (
-	StatePending = agentstatus.StatePending
-	StateHeld    = agentstatus.StateHeld
-	StateRunning = agentstatus.StateRunning
-	StateEnded   = agentstatus.StateEnded
-)
-
 // ErrLimit: the wait ended before the task did.
 var ErrLimit = errors.New("the wait is over; the task goes on")
 
@@ -127,7 +119,7 @@ func (v *resultWatch) scan(ctx context.Context) (over bool, err error) {
 	}
 	v.seen = now
 	v.report(d, now)
-	if d.State == StateEnded {
+	if d.State == agentstatus.StateEnded {
 		if v.isOver(ctx, d, now) {
 			return true, nil
 		}
@@ -148,12 +140,12 @@ func (v *resultWatch) scan(ctx context.Context) (over bool, err error) {
 
 // blocked returns a *BlockedError when a task that this task depends on has failed for good.
 func (v *resultWatch) blocked(ctx context.Context, d agentstatus.Detail) error {
-	if d.State != StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldBlocked || d.Request == nil {
+	if d.State != agentstatus.StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldBlocked || d.Request == nil {
 		return nil
 	}
 	for _, id := range d.Request.Coordination.After {
 		before, err := v.Other(ctx, id)
-		if err != nil || before.State != StateEnded || !before.Final || Succeeded(before) {
+		if err != nil || before.State != agentstatus.StateEnded || !before.Final || Succeeded(before) {
 			continue
 		}
 		if before.Cancelled || before.Buried || v.Decided(ctx, before) {
@@ -198,7 +190,7 @@ func (v *resultWatch) isLate(d agentstatus.Detail, now time.Time) bool {
 	if v.Limit > 0 {
 		return now.Sub(v.begun) >= v.Limit
 	}
-	return d.State != StateHeld && d.State != StateEnded && now.Sub(v.since) >= Patience(d.Request)
+	return d.State != agentstatus.StateHeld && d.State != agentstatus.StateEnded && now.Sub(v.since) >= Patience(d.Request)
 }
 
 // checkAgent warns once when the task's agent cannot do the task. If the agent reports that it is in error, enquire
@@ -225,7 +217,7 @@ func (v *resultWatch) report(d agentstatus.Detail, now time.Time) {
 	news := failedRuns(v.last, d)
 	if phase != v.phase {
 		v.since, v.phase = now, phase
-		if d.State != StateEnded {
+		if d.State != agentstatus.StateEnded {
 			news = append(news, Standing(d)+due(d, now)+howToStart(d))
 		}
 	}
@@ -242,7 +234,7 @@ func (v *resultWatch) report(d agentstatus.Detail, now time.Time) {
 // phaseOf distinguishes the phases of a task's life; a new phase restarts the run's timeout.
 func phaseOf(d agentstatus.Detail) string {
 	phase := fmt.Sprintf("%s %d %v", d.State, len(d.Attempts), d.Abandoned)
-	if d.State == StateHeld && d.Hold != nil {
+	if d.State == agentstatus.StateHeld && d.Hold != nil {
 		phase += d.Hold.Reason
 	}
 	return phase
@@ -262,7 +254,7 @@ func failedRuns(was, is agentstatus.Detail) (news []string) {
 
 // due says when the next run is due, if the task waits for one.
 func due(d agentstatus.Detail, now time.Time) string {
-	if d.State != StateHeld || d.Due.IsZero() {
+	if d.State != agentstatus.StateHeld || d.Due.IsZero() {
 		return ""
 	}
 	return ", due in " + Span(d.Due.Sub(now))
@@ -270,7 +262,7 @@ func due(d agentstatus.Detail, now time.Time) string {
 
 // howToStart names the command that starts a task although the machine or its agent is full.
 func howToStart(d agentstatus.Detail) string {
-	if d.State != StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldCapacity {
+	if d.State != agentstatus.StateHeld || d.Hold == nil || d.Hold.Reason != protocol.HoldCapacity {
 		return ""
 	}
 	return "; to start it now: steward release " + d.ID
@@ -278,10 +270,10 @@ func howToStart(d agentstatus.Detail) string {
 
 func progressed(was, is agentstatus.Detail) string {
 	p := is.Progress
-	if is.State != StateRunning || p == nil {
+	if is.State != agentstatus.StateRunning || p == nil {
 		return ""
 	}
-	if o := was.Progress; o != nil && was.State == StateRunning && o.Percent == p.Percent && o.Step == p.Step && o.Done == p.Done && o.Total == p.Total {
+	if o := was.Progress; o != nil && was.State == agentstatus.StateRunning && o.Percent == p.Percent && o.Step == p.Step && o.Done == p.Done && o.Total == p.Total {
 		return ""
 	}
 	return joined("  ", percent(p), steps(p), terminal.Clean(p.Step))
@@ -294,11 +286,11 @@ func Standing(d agentstatus.Detail) string {
 		who = terminal.Clean(d.Request.Target)
 	}
 	switch d.State {
-	case StateHeld:
+	case agentstatus.StateHeld:
 		return held(d)
-	case StateRunning:
+	case agentstatus.StateRunning:
 		return running(d, who)
-	case StateEnded:
+	case agentstatus.StateEnded:
 		return ended(d)
 	}
 	if d.Request == nil {

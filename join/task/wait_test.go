@@ -76,7 +76,7 @@ func in(state string) agentstatus.Detail {
 }
 
 func endedWith(status string) agentstatus.Detail {
-	d := in(task.StateEnded)
+	d := in(agentstatus.StateEnded)
 	d.Result, d.Final = &agentstatus.Result{Status: status}, true
 	return d
 }
@@ -89,12 +89,12 @@ func told(t *testing.T, s *scene, want ...string) {
 }
 
 func TestAWaitTellsEachChangeOnce(t *testing.T) {
-	forty, eighty := in(task.StateRunning), in(task.StateRunning)
+	forty, eighty := in(agentstatus.StateRunning), in(agentstatus.StateRunning)
 	forty.Progress = &agentstatus.TaskProgress{Percent: 40, Step: "push\x1b[2J", Done: 2, Total: 5}
 	eighty.Progress = &agentstatus.TaskProgress{Percent: 80}
-	held := in(task.StateHeld)
+	held := in(agentstatus.StateHeld)
 	held.Hold, held.HoldWhy = &protocol.Hold{Reason: protocol.HoldCapacity}, "the machine is full"
-	s := &scene{steps: []step{{0, in(task.StatePending)}, {3 * time.Second, held}, {9 * time.Second, in(task.StateRunning)},
+	s := &scene{steps: []step{{0, in(agentstatus.StatePending)}, {3 * time.Second, held}, {9 * time.Second, in(agentstatus.StateRunning)},
 		{12 * time.Second, forty}, {15 * time.Second, eighty}, {20 * time.Second, endedWith("completed")}}}
 	d, took, err := play(t, s, nil)
 	if err != nil || took != 20*time.Second || task.ExitCode(d) != 0 {
@@ -108,12 +108,12 @@ func TestAWaitTellsEachChangeOnce(t *testing.T) {
 // decided so.
 func TestARetryIsNotTheEnd(t *testing.T) {
 	failed := endedWith("failed")
-	waiting := in(task.StateHeld)
+	waiting := in(agentstatus.StateHeld)
 	waiting.Hold = &protocol.Hold{Reason: protocol.HoldRetry}
 	waiting.Attempts = []protocol.Attempt{{N: 1, Action: protocol.ActionRetry, Code: "FILE_NOT_FOUND", Committed: true}}
-	again, last := in(task.StateRunning), endedWith("failed")
+	again, last := in(agentstatus.StateRunning), endedWith("failed")
 	again.Attempts, last.Attempts = waiting.Attempts, waiting.Attempts
-	s := &scene{steps: []step{{0, in(task.StateRunning)}, {5 * time.Second, failed}, {6 * time.Second, waiting}, {30 * time.Second, again}, {40 * time.Second, last}}}
+	s := &scene{steps: []step{{0, in(agentstatus.StateRunning)}, {5 * time.Second, failed}, {6 * time.Second, waiting}, {30 * time.Second, again}, {40 * time.Second, last}}}
 	s.steps[2].d.Due = time.Date(2000, 1, 1, 0, 0, 30, 0, time.UTC) // synctest starts in the year 2000
 	_, took, err := play(t, s, func(w *task.Waiter) {
 		w.Decided = func(_ context.Context, d agentstatus.Detail) bool {
@@ -158,15 +158,15 @@ func TestWhenAnEndIsTheEnd(t *testing.T) {
 
 // TestHowLongAWaitLasts: each run may take its own timeout plus ten seconds; held time does not count.
 func TestHowLongAWaitLasts(t *testing.T) {
-	held := in(task.StateHeld)
+	held := in(agentstatus.StateHeld)
 	for name, c := range map[string]struct {
 		steps []step
 		limit time.Duration
 		took  time.Duration
 	}{
-		"never taken":      {[]step{{0, in(task.StatePending)}}, 0, 70 * time.Second},
-		"taken late":       {[]step{{0, in(task.StatePending)}, {50 * time.Second, in(task.StateRunning)}}, 0, 120 * time.Second},
-		"held for an hour": {[]step{{0, held}, {time.Hour, in(task.StateRunning)}}, 0, time.Hour + 70*time.Second},
+		"never taken":      {[]step{{0, in(agentstatus.StatePending)}}, 0, 70 * time.Second},
+		"taken late":       {[]step{{0, in(agentstatus.StatePending)}, {50 * time.Second, in(agentstatus.StateRunning)}}, 0, 120 * time.Second},
+		"held for an hour": {[]step{{0, held}, {time.Hour, in(agentstatus.StateRunning)}}, 0, time.Hour + 70*time.Second},
 		"a limit":          {[]step{{0, held}}, 5 * time.Minute, 5 * time.Minute},
 		"a limit, undecided": {[]step{{0, func() agentstatus.Detail { d := endedWith("failed"); d.Final = false; return d }()}},
 			20 * time.Second, 20 * time.Second},
@@ -187,11 +187,11 @@ func TestHowLongAWaitLasts(t *testing.T) {
 
 func TestATaskThatIsGoneForAMomentIsNotLost(t *testing.T) {
 	gone := agentstatus.Detail{ID: "gone"}
-	s := &scene{steps: []step{{0, in(task.StatePending)}, {2 * time.Second, gone}, {4 * time.Second, endedWith("completed")}}}
+	s := &scene{steps: []step{{0, in(agentstatus.StatePending)}, {2 * time.Second, gone}, {4 * time.Second, endedWith("completed")}}}
 	if _, _, err := play(t, s, nil); err != nil {
 		t.Errorf("while its files move: %v", err)
 	}
-	s = &scene{steps: []step{{0, in(task.StatePending)}, {2 * time.Second, gone}}}
+	s = &scene{steps: []step{{0, in(agentstatus.StatePending)}, {2 * time.Second, gone}}}
 	if _, took, err := play(t, s, nil); !errors.Is(err, agentstatus.ErrNoTask) || took > 6*time.Second {
 		t.Errorf("gone for good: %v after %v", err, took)
 	}
@@ -201,7 +201,7 @@ func TestATaskThatIsGoneForAMomentIsNotLost(t *testing.T) {
 }
 
 func TestTroubleIsToldOnce(t *testing.T) {
-	s := &scene{steps: []step{{0, in(task.StatePending)}, {55 * time.Second, endedWith("completed")}}}
+	s := &scene{steps: []step{{0, in(agentstatus.StatePending)}, {55 * time.Second, endedWith("completed")}}}
 	_, _, err := play(t, s, func(w *task.Waiter) {
 		w.Trouble = func(context.Context, agentstatus.Detail) (string, bool) {
 			if time.Since(s.begun) < 20*time.Second {
@@ -218,7 +218,7 @@ func TestTroubleIsToldOnce(t *testing.T) {
 // TestAnAgentInErrorEndsTheWait: an agent that reports an error ends the wait, even after a warning about something
 // else.
 func TestAnAgentInErrorEndsTheWait(t *testing.T) {
-	s := &scene{steps: []step{{0, in(task.StateRunning)}, {55 * time.Second, endedWith("completed")}}}
+	s := &scene{steps: []step{{0, in(agentstatus.StateRunning)}, {55 * time.Second, endedWith("completed")}}}
 	_, took, err := play(t, s, func(w *task.Waiter) {
 		w.Trouble = func(context.Context, agentstatus.Detail) (string, bool) {
 			if time.Since(s.begun) < 20*time.Second {
@@ -244,7 +244,7 @@ func TestExitCodes(t *testing.T) {
 	}
 	cancelled, buried, doneAfterAll := failed(7), failed(7), endedWith("completed")
 	cancelled.Cancelled, buried.Buried, doneAfterAll.Cancelled = true, true, true
-	none := in(task.StateEnded)
+	none := in(agentstatus.StateEnded)
 	for name, c := range map[string]struct {
 		d    agentstatus.Detail
 		want int
@@ -262,7 +262,7 @@ func TestExitCodes(t *testing.T) {
 
 // TestATaskBehindAFailedOne: a wait for a task whose dependency failed for good would never end, so it fails.
 func TestATaskBehindAFailedOne(t *testing.T) {
-	held := in(task.StateHeld)
+	held := in(agentstatus.StateHeld)
 	held.Hold = &protocol.Hold{Reason: protocol.HoldBlocked}
 	held.Request = &agentstatus.Request{Coordination: agentstatus.RequestCoordination{After: []string{"a"}}}
 	_, took, err := play(t, &scene{steps: []step{{0, held}}}, func(w *task.Waiter) {
@@ -270,7 +270,7 @@ func TestATaskBehindAFailedOne(t *testing.T) {
 		w.Decided = func(_ context.Context, d agentstatus.Detail) bool { return time.Since(begun) >= 30*time.Second }
 		w.Other = func(context.Context, string) (agentstatus.Detail, error) {
 			if time.Since(begun) < 20*time.Second {
-				return in(task.StateRunning), nil
+				return in(agentstatus.StateRunning), nil
 			}
 			return endedWith("failed"), nil
 		}

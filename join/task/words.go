@@ -160,11 +160,11 @@ func (f *facts) history(d agentstatus.Detail, now time.Time) {
 		}
 		f.add("attempt", joined(", ", text, stamp("due ", k.Due), twice))
 	}
-	if d.State == StateHeld && d.Hold != nil {
+	if d.State == agentstatus.StateHeld && d.Hold != nil {
 		why := joined(": ", terminal.Clean(d.Hold.Reason), terminal.Clean(d.HoldWhy))
 		f.add("held", joined(", ", why, stamp("since ", d.Hold.Since)))
 	}
-	if !d.Due.IsZero() && d.State != StateEnded {
+	if !d.Due.IsZero() && d.State != agentstatus.StateEnded {
 		due := stamp("", d.Due)
 		if left := d.Due.Sub(now); left > 0 {
 			due += " (in " + Span(left) + ")"

@@ -13,7 +13,7 @@ import (
 
 func TestBar(t *testing.T) {
 	running := func(p agentstatus.TaskProgress) agentstatus.Detail {
-		d := in(task.StateRunning)
+		d := in(agentstatus.StateRunning)
 		d.Progress = &p
 		return d
 	}
@@ -31,7 +31,7 @@ func TestBar(t *testing.T) {
 		"narrow":    {running(agentstatus.TaskProgress{Percent: 50, Step: "a long step"}), 16, "[##..]  50 %  a…"},
 		"hostile":   {running(agentstatus.TaskProgress{Step: "a\r\x1b[2Jb\n\u202ec"}), 60, "[...............]   0 %  a ?[2Jb c  1 min 35 s"},
 		"past":      {running(agentstatus.TaskProgress{Estimated: noon}), 40, "[..........]   0 %  1 min 35 s"},
-		"pending":   {in(task.StatePending), 60, "waits for codex-cursor to take it  1 min 35 s"},
+		"pending":   {in(agentstatus.StatePending), 60, "waits for codex-cursor to take it  1 min 35 s"},
 		"wide text": {running(agentstatus.TaskProgress{Step: strings.Repeat("漢", 40)}), 40, "[..........]   0 %  漢漢漢漢漢漢漢漢漢…"},
 	} {
 		got := task.Bar(c.d, noon, now, c.width)
@@ -84,7 +84,7 @@ func TestNextActions(t *testing.T) {
 	if _, err := task.Next(d, 3, true); !errors.Is(err, agentstatus.ErrNoTask) {
 		t.Errorf("number 3 of 2: %v", err)
 	}
-	if _, err := task.Next(in(task.StatePending), 1, true); !errors.Is(err, agentstatus.ErrNoTask) {
+	if _, err := task.Next(in(agentstatus.StatePending), 1, true); !errors.Is(err, agentstatus.ErrNoTask) {
 		t.Errorf("without a result: %v", err)
 	}
 	for text, n := range map[string]int{"a": 1, "a:1": 1, "a:12": 12, "a:0": 0, "a:x": 0, "a:": 0, "a:1:2": 0} {
