@@ -79,7 +79,7 @@ func TestNothingChangesNothing(t *testing.T) {
 	}
 }
 
-func TestTheUsersFileLiesOverTheDefaults(t *testing.T) {
+func TestTheUsersFileOverridesTheDefaults(t *testing.T) {
 	c := parse(t, `
 human.name = "Ann"
 [heartbeat]

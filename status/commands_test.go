@@ -48,7 +48,7 @@ func TestCommandsReachTheLoop(t *testing.T) {
 	}
 }
 
-func TestCommandsThatReachNobody(t *testing.T) {
+func TestCommandsWithUnknownNames(t *testing.T) {
 	w := newWorld(t, scene())
 	for path, want := range map[string]string{
 		"/v1/agents/codex-cursor/hold":    CodeAmbiguous,

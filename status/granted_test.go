@@ -18,7 +18,7 @@ func granted(project, name, holder string) Granted {
 }
 
 // The status document contains the present locks of steward lock run, also between two decisions, and each once.
-func TestGrantedLocksInThePicture(t *testing.T) {
+func TestGrantedLocksInTheState(t *testing.T) {
 	w := newWorld(t, scene())
 	var now []Granted
 	w.server.Granted = func(*supervisor.State) []Granted { return now }

@@ -230,7 +230,7 @@ func TestMetricsAreServed(t *testing.T) {
 	}
 }
 
-func TestSlowClientsBlockNobody(t *testing.T) {
+func TestSlowClientsBlockNoOthers(t *testing.T) {
 	w := newWorld(t, scene())
 	for range 50 {
 		w.raw(t, "GET /v1/status HTTP/1.1\r\nHost: stew") // and no further byte

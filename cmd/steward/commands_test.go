@@ -319,7 +319,7 @@ func TestFollowSaysWhenTheDaemonGoes(t *testing.T) {
 	}
 }
 
-func TestABadConfigurationKeepsNobodyFromTheDaemon(t *testing.T) {
+func TestABadConfigurationStillReachesTheDaemon(t *testing.T) {
 	dir := atHome(t)
 	if err := os.WriteFile(filepath.Join(dir, "config.toml"), []byte("nonsense = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -416,7 +416,7 @@ func TestVersion(t *testing.T) {
 }
 
 // A snapshot shown without a daemon says so visibly: in its first line, and in the JSON document.
-func TestOldPictureSaysSo(t *testing.T) {
+func TestOldSnapshotSaysSo(t *testing.T) {
 	dir := atHome(t)
 	file := filepath.Join(dir, "state", "status.json")
 	if err := status.WriteSnapshot(file, sampleDocument()); err != nil {

@@ -34,7 +34,7 @@ func TestDesktopCallsTheHumanOnce(t *testing.T) {
       "value": 1,`)
 	})
 	for n := 2; n <= 100; n++ {
-		h.AskAnew("p", rig.TaskID(1), n)
+		h.AskAgain("p", rig.TaskID(1), n)
 		again := rig.ResultOf(rig.TaskID(1), "GIT_CONFLICT:fatal")
 		again["execution_time_seconds"] = n
 		h.Put(h.Task("p", rig.TaskID(1), ".result.json"), again)

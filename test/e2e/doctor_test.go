@@ -48,7 +48,7 @@ func TestDoctorWhereEverythingHangs(t *testing.T) {
 	r := rig.New(t, "")
 	bus := filepath.Join(filepath.Dir(r.Socket), "bus")
 	for _, path := range []string{r.Socket, bus} {
-		l, err := net.Listen("unix", path) // the kernel accepts, and nobody reads
+		l, err := net.Listen("unix", path) // the kernel accepts, and no process reads
 		if err != nil {
 			t.Fatal(err)
 		}

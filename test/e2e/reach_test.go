@@ -39,8 +39,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// TestReachNobody: what does not work is said, channel by channel.
-func TestReachNobody(t *testing.T) {
+// TestReachWithoutSuccess: what does not work is said, channel by channel.
+func TestReachWithoutSuccess(t *testing.T) {
 	t.Parallel()
 	h := rig.NewRoom(t, rig.QuickLooks)
 	h.Script("paplay", "exit 1\n")

@@ -294,8 +294,8 @@ func (r *Rig) Outcome(project, id, outcome string) {
 	r.Put(r.Task(project, id, ".result.json"), ResultOf(id, outcome))
 }
 
-// AskAnew writes the request of a task again: the next result is the first one of a new request.
-func (r *Rig) AskAnew(project, id string, n int) {
+// AskAgain writes the request of a task again: the next result is the first one of a new request.
+func (r *Rig) AskAgain(project, id string, n int) {
 	r.Helper()
 	d := RequestOf(id, 1)
 	d["created_at"] = time.Now().UTC().Format(time.RFC3339Nano)

@@ -176,7 +176,7 @@ func lifeOf(r *rig.Rig, project string) map[string]int {
 
 var lookedAt = regexp.MustCompile(`msg="agents looked at" agents=\d+ took=(\S+)`)
 
-// tellAdoption prints what the daemons say of their adoptions; the first start adopts nobody.
+// tellAdoption prints what the daemons say of their adoptions; the first start adopts none.
 func tellAdoption(r *rig.Rig, n int) {
 	data, _ := os.ReadFile(r.Logs.Name())
 	var took []time.Duration

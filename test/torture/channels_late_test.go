@@ -26,7 +26,7 @@ func TestChannelsLatePopup(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.behave(normal)
-			h.asks(2, "Yes", "No") // whoever withdraws has had his turn when this one stands
+			h.asks(2, "Yes", "No") // a withdrawal has had its turn when this popup is up
 			h.Until("the next popup", func() bool { _, shown := w.shows(questionWords(2)); return shown })
 			h.Until("the popup of the answered question is gone", func() bool { _, shown := w.shows(questionWords(1)); return !shown })
 		})

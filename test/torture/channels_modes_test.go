@@ -146,7 +146,7 @@ func (s *theatre) again(ok func() bool) {
 	s.Until("it is tried again", ok)
 }
 
-// TestChannelsNothingWorks: nobody can be reached; that is listed, nothing is lost, and all is told once a channel works.
+// TestChannelsNothingWorks: no channel works; that is listed, nothing is lost, and all is told once a channel works.
 func TestChannelsNothingWorks(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

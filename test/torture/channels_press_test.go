@@ -67,7 +67,7 @@ func newCrowd(h *theatre, daemon *rig.Child) *crowd {
 	return c
 }
 
-// look learns what stands there now, as any program of this user can.
+// look reads the popups on the screen, as any program of this user can.
 func (c *crowd) look(words ...string) {
 	c.popups, c.asked = nil, nil
 	for _, word := range words { // the popup as it was shown last, whether or not it stands
@@ -253,7 +253,7 @@ func TestChannelsPresses(t *testing.T) {
 func (c *crowd) changeTheQuestion() {
 	c.Helper()
 	popup, _ := c.wall.shows(faultWords(3))
-	c.AskAnew(c.project, rig.TaskID(3), 2)
+	c.AskAgain(c.project, rig.TaskID(3), 2)
 	again := rig.ResultOf(rig.TaskID(3), "FAULT_N3:fatal")
 	again["execution_time_seconds"] = 2
 	c.Put(c.Task(c.project, rig.TaskID(3), ".result.json"), again)

@@ -279,7 +279,7 @@ func (m *mayhem) finish(f *fate, i escalate.Incident) bool {
 		if f.question {
 			m.settles(f.n)
 		} else {
-			m.AskAnew(m.project, rig.TaskID(f.n), 2)
+			m.AskAgain(m.project, rig.TaskID(f.n), 2)
 			m.Outcome(m.project, rig.TaskID(f.n), "completed")
 		}
 		return true
@@ -316,7 +316,7 @@ func onScreen(hang map[uint32]sheet, words string) (sheet, bool) {
 }
 
 // calm ends the killing, and waits until nothing more is owed to anybody. In the short form the daemon starts once more,
-// so that nobody need wait for what is tried again by itself.
+// so that the test need not wait for automatic retries.
 func (m *mayhem) calm() {
 	m.Helper()
 	if os.Getenv("STEWARD_LONG") != "1" {
@@ -418,7 +418,7 @@ func repeated(sheets []sheet, words string) (again int) {
 	return again
 }
 
-// judgeAnswer checks that a taken answer has been written once, and what nobody answered never.
+// judgeAnswer checks that a taken answer has been written once, and an unanswered question never.
 func (m *mayhem) judgeAnswer(f *fate, i escalate.Incident) {
 	m.Helper()
 	want := []string(nil)

@@ -40,7 +40,7 @@ var sabotages = map[string]sabotage{
 }
 
 // TestFaultCalls: the Nth call of a kind fails, or the daemon dies at it, while tasks are held, retried, buried and
-// finished. Whatever happens, it all ends as in a run that nobody disturbed; and without a death, by itself.
+// finished. Whatever happens, it all ends as in an undisturbed run; and without a death, by itself.
 func TestFaultCalls(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: runs the whole program")

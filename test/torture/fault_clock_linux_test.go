@@ -176,7 +176,7 @@ func (a *steppedAgent) lay(file string, d rig.Doc) {
 }
 
 // TestFaultClock: the clock is set while agents beat, a task is held, and retries wait for their time. Nobody who lives is
-// called dead, whoever dies is noticed, the hold is released, and the retries come: not before their time by the clock that
+// called dead, each death is noticed, the hold is released, and the retries come: not before their time by the clock that
 // is in force, and not much later than their delay.
 func TestFaultClock(t *testing.T) {
 	if testing.Short() {
@@ -217,7 +217,7 @@ func TestFaultClock(t *testing.T) {
 	}
 }
 
-// forgive takes away the incidents of a kind. That nobody took a task for long is true by the file system's clock, which
+// forgive takes away the incidents of a kind. That no agent took a task for long is true by the file system's clock, which
 // cannot be stepped here: an agent that has just taken it is hours late by that one.
 func (x *ordeal) forgive(kind string) {
 	for _, i := range x.incidents() {
@@ -228,7 +228,7 @@ func (x *ordeal) forgive(kind string) {
 }
 
 // notEarly: the second attempt came when its time had come by the clock in force; after a step back, after the
-// grace of a resume, for nobody can tell any more how much of the delay was over.
+// grace of a resume, because the daemon cannot tell any more how much of the delay was over.
 func (x *ordeal) notEarly(id string, stepped time.Time, step time.Duration) {
 	x.Helper()
 	var plan struct {

@@ -57,7 +57,7 @@ func (d *disk) plug() {
 	d.device = filepath.Base(device)
 }
 
-// fail has the disk meet an error: from then on it is read-only, whoever has files open on it.
+// fail has the disk meet an error: from then on it is read-only, also for open files.
 func (d *disk) fail() {
 	d.Helper()
 	syscall.Sync()

@@ -50,7 +50,7 @@ func TestFaultStopped(t *testing.T) {
 	x.graceHeld(stopped, resumed)
 }
 
-// graceHeld: silence killed nobody from the pause until the grace after it was over.
+// graceHeld: no agent was declared dead for silence from the pause until the grace after it was over.
 func (x *ordeal) graceHeld(stopped, resumed time.Time) {
 	x.Helper()
 	for _, e := range readJournal(x.torture.Rig) {

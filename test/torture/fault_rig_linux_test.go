@@ -47,7 +47,7 @@ type given struct {
 const ordealProject = "p"
 
 // ordealRules hold tasks back for their agent's sake only: what else the machine does decides nothing. The heartbeat's
-// limits are the usual ones, so that a loaded machine makes nobody late, unless a test is about silence.
+// limits are the usual ones, so that a loaded machine makes no agent late, unless a test is about silence.
 const ordealRules = quickRules + `
 [[retry]]
 code = "LATER"
@@ -68,7 +68,7 @@ func newOrdeal(t testing.TB, config string) *ordeal {
 	return ordealIn(rig.New(t, config))
 }
 
-// ordealIn boots the project of a rig, in which a disk may be mounted already, and lays what nobody may touch.
+// ordealIn boots the project of a rig, in which a disk may be mounted already, and lays files that no program may touch.
 func ordealIn(r *rig.Rig) *ordeal {
 	r.Helper()
 	x := &ordeal{torture: &torture{Rig: r, projects: []string{ordealProject}, scripts: map[string]script{}}, given: map[string]given{}, deaths: []string{"livhana-layer1.1"}}
@@ -215,7 +215,7 @@ func (x *ordeal) whole(dir string) {
 	})
 }
 
-// walk reads every file below a folder; what vanishes meanwhile is nobody's.
+// walk reads every file below a folder; what vanishes meanwhile is skipped.
 func (x *ordeal) walk(dir string, see func(file string, data []byte)) {
 	x.Helper()
 	_ = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {

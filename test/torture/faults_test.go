@@ -87,7 +87,7 @@ func TestFullProjectDisk(t *testing.T) {
 	r.Put(r.Task("p", rig.TaskID(1), ".request.json"), rig.RequestOf(rig.TaskID(1), 1))
 	p := r.Start("p")
 	r.Shows(`"codex-cursor"[^}]*"state": *"alive"`)
-	stop() // a beat that is written anew in place would leave room for somebody else for a moment
+	stop() // a beat rewritten in place would free a block for a moment
 	fail := stageFile(r, r.Task("p", rig.TaskID(1), ".result.json"), rig.ResultOf(rig.TaskID(1), "FILE_NOT_FOUND"))
 	ask := stageFile(r, r.Task("p", rig.TaskID(2), ".request.json"), rig.RequestOf(rig.TaskID(2), 0.8))
 	free := fillDisk(r, r.At("p"))
@@ -171,7 +171,7 @@ func cpuTime(p *rig.Child, t *testing.T) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// TestStoppedDaemon: a daemon that was stopped for twice the limit declares nobody dead for the time it did not see.
+// TestStoppedDaemon: a daemon that was stopped for twice the limit declares no agent dead for the time it did not see.
 // Protocol 000 has no locks; heartbeat's own tests have the same for locks.
 func TestStoppedDaemon(t *testing.T) {
 	t.Parallel()
@@ -242,7 +242,7 @@ func TestContendedRegistry(t *testing.T) {
 			return errors.Join(os.WriteFile(file+".mine", data, 0o644), os.Rename(file+".mine", file))
 		}, 0},
 		// Who has the file open while it is replaced writes into the old one. What arrives there is merged at the next look;
-		// a writer that reads again before that builds on what it finds, and without locks nobody can help that.
+		// a writer that reads again before that builds on what it finds, and without locks nothing can prevent that.
 		"in place": {func(file string, data []byte) error { return os.WriteFile(file, data, 0o644) }, 0.002},
 	} {
 		t.Run(name, func(t *testing.T) { t.Parallel(); contend(t, w.write, w.may) })

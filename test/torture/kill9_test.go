@@ -77,7 +77,7 @@ type torture struct {
 	projects []string
 	scripts  map[string]script // by project/id
 	verdict  verdict
-	// tend looks after the daemon while the test waits; nil: nobody does.
+	// tend looks after the daemon while the test waits; nil: it is left alone.
 	tend func()
 }
 
@@ -117,7 +117,7 @@ func TestTortureKill9(t *testing.T) {
 
 const brand = `"fleet": {"owner":"ops","odd":1.0}`
 
-// brand puts something of somebody else's into the registry.
+// brand puts another program's keys into the registry.
 func (x *torture) brand(project string) {
 	file := x.At(project, "tmp/agent_status/shared/agent_registry.json")
 	data, err := os.ReadFile(file)
@@ -178,7 +178,7 @@ func (x *torture) murder(n int) {
 	p.Kill()
 }
 
-// awaits is until, with somebody to tend the daemon.
+// awaits is until, and tends the daemon meanwhile.
 func (x *torture) awaits(what string, ok func() bool) {
 	x.Helper()
 	x.Until(what, func() bool {

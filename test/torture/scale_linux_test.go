@@ -16,7 +16,7 @@ import (
 )
 
 // estate is several projects in use: each with agents that are too full for more, finished tasks of days ago, and open
-// ones that nobody has taken.
+// ones that no agent has taken.
 type estate struct {
 	*rig.Rig
 	projects []string

@@ -214,7 +214,7 @@ func (x *pair) judgeBeat() {
 	}
 }
 
-// judgeLog: whoever writes a task's life into the log, each event stands there once.
+// judgeLog: each event of a task is in the log once, whichever program wrote it.
 func (x *pair) judgeLog(ids []string) {
 	count := func(event, id string) (n int) {
 		f, err := os.Open(x.At("p/tmp/agent_status/shared/coordination_log.jsonl"))

@@ -217,7 +217,7 @@ func TestWorkerTwoOfOneName(t *testing.T) {
 	}
 }
 
-// TestWorkerTorture: two workers are killed again and again while they work, and a daemon issues anew what is lost with
+// TestWorkerTorture: two workers are killed again and again while they work, and a daemon reissues what is lost with
 // them. Every task ends in one result, completed; none runs twice at a time, and twice at all only where an attempt is
 // on record as lost.
 func TestWorkerTorture(t *testing.T) {
@@ -234,7 +234,7 @@ func TestWorkerTorture(t *testing.T) {
 	m.judge()
 }
 
-// TestWorkerTortureAlone is the same without a daemon: nobody issues anything anew, so no task runs twice, and what a
+// TestWorkerTortureAlone is the same without a daemon: nothing is reissued, so no task runs twice, and what a
 // worker took with it is concluded by the others.
 func TestWorkerTortureAlone(t *testing.T) {
 	t.Parallel()
