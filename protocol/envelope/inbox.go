@@ -176,7 +176,7 @@ func (in *inbox) readFile(name string) {
 		in.describe(f, name, file)
 		in.replace(f, f.Value)
 	}
-	if !f.AtRest() || in.Patience.Has(file) {
+	if !f.AtRest() || in.Patience.Has(file) && !in.Patience.Refused(file) {
 		in.unsettled[name] = true
 	}
 }

@@ -27,67 +27,86 @@ type securityVerdict struct {
 	counts        string // number of issues by severity; "" if there are none
 }
 
+// reviewReader gathers what the fields of a security review say.
+type reviewReader struct {
+	securityVerdict
+	message *message
+	denials []string
+	checks  []string         // they deny an approval, and may fail where it is conditional
+	issues  map[string]int   // by severity
+	lists   []jsonfile.Value // of issues
+}
+
 // decodeVerdict reads a security review. Its fields count at the top level, in output and in validation.
-func decodeVerdict(m *message, o jsonfile.Object) (v securityVerdict) {
-	validation, _ := o.Object("validation")
-	places := []jsonfile.Object{o}
-	var denials, checks []string // checks deny an approval, and may fail where it is conditional
+func decodeVerdict(m *message, o jsonfile.Object) securityVerdict {
+	r := reviewReader{message: m, issues: map[string]int{}}
+	r.read(o)
 	for _, key := range []string{"output", "validation"} {
 		if child, p := o.Object(key); p.OK() {
-			places = append(places, child)
+			r.read(child)
 		} else if p != jsonfile.Missing {
-			denials = append(denials, key+" is not an object")
+			r.denials = append(r.denials, key+" is not an object")
 		}
 	}
-	var lists []jsonfile.Value
-	issues := map[string]int{}
-	for _, place := range places {
-		for _, key := range place.Keys() {
-			value, name := place.Get(key), strings.ToLower(strings.TrimSpace(key))
-			severity, isList := strings.CutSuffix(key, "_issues")
-			switch {
-			case key == "approval_status":
-				if v.setWord(m, value) {
-					denials = append(denials, "approval_status stands there twice, with different words")
-				}
-			case key == "blocking_deployment":
-				v.blocking = v.blocking || raised(value)
-			// A conditional review must have passed the security check itself.
-			// See docs/decisions.md, "A conditional review may fail checks, but not the security check".
-			case name == "security_passed" && denies(value):
-				denials = append(denials, clean(key, 60)+" is not true")
-			case strings.HasSuffix(name, "_passed") && denies(value):
-				checks = append(checks, clean(key, 60)+" is not true")
-			case key == "acceptance_criteria_met" && unmetCriteria(value) != "":
-				checks = append(checks, unmetCriteria(value))
-			case isList && slices.Contains(severities, severity):
-				issues[severity] += count(value)
-				lists = append(lists, value)
-			}
-		}
+	if r.word == "" {
+		return r.securityVerdict // no review
 	}
-	if v.word == "" {
-		return v // no review
-	}
-	for _, list := range lists {
+	for _, list := range r.lists {
 		if kind := list.Kind(); kind != "array" {
 			m.note("schema", protocol.Low, list.Path(), list.Path()+" must be an array, not "+kind)
 		}
 	}
-	if count(validation.Get("issues")) > 0 {
-		checks = append(checks, "issues is not empty")
+	if validation, _ := o.Object("validation"); count(validation.Get("issues")) > 0 {
+		r.checks = append(r.checks, "issues is not empty")
 	}
-	if issues["critical"] > 0 {
-		denials = append(denials, "critical_issues is not empty")
+	if r.issues["critical"] > 0 {
+		r.denials = append(r.denials, "critical_issues is not empty")
 	}
 	if status, p := o.String("status"); p != jsonfile.Missing && fold(status) != "COMPLETED" && (!p.OK() || fold(status) != "") {
-		denials = append(denials, "status is not completed")
+		r.denials = append(r.denials, "status is not completed")
 	}
-	if v.word != verdictConditional {
-		denials = append(checks, denials...)
+	if r.word != verdictConditional {
+		r.denials = append(r.checks, r.denials...)
 	}
-	v.contradiction, v.high, v.counts = strings.Join(denials, "; "), issues["high"] > 0, countText(issues)
-	return v
+	r.contradiction, r.high, r.counts = strings.Join(r.denials, "; "), r.issues["high"] > 0, countText(r.issues)
+	return r.securityVerdict
+}
+
+// read reads the fields of one object.
+func (r *reviewReader) read(o jsonfile.Object) {
+	for _, key := range o.Keys() {
+		value, name := o.Get(key), strings.ToLower(strings.TrimSpace(key))
+		severity, isList := strings.CutSuffix(key, "_issues")
+		switch {
+		case key == "approval_status":
+			r.setWord(value)
+		case key == "blocking_deployment":
+			r.blocking = r.blocking || raised(value)
+		case name == "security_passed" && denies(value):
+			// See docs/decisions.md, "A conditional review may fail checks, but not the security check".
+			r.denials = append(r.denials, clean(key, 60)+" is not true")
+		case strings.HasSuffix(name, "_passed") && denies(value):
+			r.checks = append(r.checks, clean(key, 60)+" is not true")
+		case key == "acceptance_criteria_met" && unmetCriteria(value) != "":
+			r.checks = append(r.checks, unmetCriteria(value))
+		case isList && slices.Contains(severities, severity):
+			r.issues[severity] += count(value)
+			r.lists = append(r.lists, value)
+		}
+	}
+}
+
+// setWord reads approval_status. A second value must agree with the first.
+func (r *reviewReader) setWord(value jsonfile.Value) {
+	word, p := value.Text()
+	if !p.OK() {
+		r.message.note("schema", protocol.Medium, value.Path(), value.Path()+" must be a string, not "+value.Kind())
+		word = value.Kind()
+	}
+	word = cmp.Or(fold(clean(word, 60)), "NOTHING")
+	if r.word = cmp.Or(r.word, word); r.word != word {
+		r.denials = append(r.denials, "approval_status stands there twice, with different words")
+	}
 }
 
 // severities are those of the lists of issues (protocol 004, Security Response Format), most severe first.
@@ -101,18 +120,6 @@ func countText(issues map[string]int) string {
 		}
 	}
 	return strings.Join(counted, ", ")
-}
-
-// setWord reads approval_status, and reports whether it disagrees with an earlier one.
-func (v *securityVerdict) setWord(m *message, value jsonfile.Value) (disagrees bool) {
-	word, p := value.Text()
-	if !p.OK() {
-		m.note("schema", protocol.Medium, value.Path(), value.Path()+" must be a string, not "+value.Kind())
-		word = value.Kind()
-	}
-	word = cmp.Or(fold(clean(word, 60)), "NOTHING")
-	v.word = cmp.Or(v.word, word)
-	return v.word != word
 }
 
 // unmetCriteria returns how many entries of acceptance_criteria_met are not true; "" if all are, or if the field is

@@ -107,6 +107,12 @@ func (p *TolerantReader) Refuse(file, problem, hint string) {
 	p.troubles[file] = &Trouble{Path: file, Problem: problem, Hint: hint, Since: since, sure: true, said: true}
 }
 
+// Refused reports whether the file's trouble is its content. Only a change of the file ends that.
+func (p *TolerantReader) Refused(file string) bool {
+	t := p.troubles[file]
+	return t != nil && t.said
+}
+
 // Unreadable tracks a file that could not be read. A missing file is no trouble.
 func (p *TolerantReader) Unreadable(file string, err error) {
 	if errors.Is(err, ErrNotExist) {
