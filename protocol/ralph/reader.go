@@ -89,10 +89,7 @@ func (r *reader) judge() {
 }
 
 // view returns what the decisions about tasks and agents are based on.
-func (r *reader) view() *view {
-	return &view{Clock: &r.Clock, grace: r.opts.grace(), board: &r.board, workers: &r.workers, table: r.table,
-		orchestrator: &r.orchestrator, events: r.events.of, reported: r.reported.Value, failures: &r.failures}
-}
+func (r *reader) view() view { return view{r} }
 
 // faults lists the files that cannot be used, by path.
 func (r *reader) faults() []protocol.Fault {

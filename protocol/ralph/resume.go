@@ -93,17 +93,6 @@ func (r *resumer) words(id string) ([]string, error) {
 		}
 		words[i] = strings.NewReplacer(taskWord, id, workWord, worker).Replace(word)
 	}
-	if strings.ContainsRune(words[0], filepath.Separator) {
-		if !filepath.IsAbs(words[0]) {
-			words[0] = filepath.Join(r.dir, words[0])
-		}
-		return words, nil
-	}
-	path, err := exec.LookPath(words[0])
-	if err != nil {
-		return nil, err
-	}
-	words[0] = path
 	return words, nil
 }
 
@@ -121,6 +110,7 @@ func (r *resumer) run(ctx context.Context, id string) error {
 		return err
 	}
 	cmd := exec.Command(words[0], words[1:]...)
+	// A program's name with a slash is relative to the project's folder.
 	cmd.Dir, cmd.Stdout, cmd.Stderr = r.dir, log, log
 	cmd.Env = append(inherited(os.Environ()), "STEWARD_ANSWER="+filepath.Join(r.dir, Base, filepath.FromSlash(answersFile(id))))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // it must not receive the signals meant for steward
