@@ -15,7 +15,7 @@ func (l *loop) decide() {
 	begin := l.now()
 	view := l.view(begin)
 	plan := l.judge(view, l.memory, l.cfg)
-	l.schedule.decideBy, l.counted.resumed = time.Time{}, false
+	l.schedule.decideBy, l.clock.resumed = time.Time{}, false
 	l.metrics.decision(l.now().Sub(begin))
 	l.record.verdicts(&l.plan, &plan, &l.memory, begin)
 	l.metrics.observe(l.memory, plan.Memory)
@@ -82,7 +82,7 @@ func (l *loop) view(now time.Time) decide.View {
 	if l.projects.any((*projectState).hasWork) {
 		l.gauges.nameConsumers(&l.deps, l.inUse())
 	}
-	v := decide.View{Now: now, Load: l.gauges.load, Incidents: l.deps.Incidents(), Resumed: l.counted.resumed, Once: l.once,
+	v := decide.View{Now: now, Load: l.gauges.load, Incidents: l.deps.Incidents(), Resumed: l.clock.resumed, Once: l.once,
 		Doubt: l.doubts.count(now, l.cfg.Heartbeat.ResumeGrace), Usage: l.gauges.usage, Promised: l.deps.Promised(now),
 		Paused: map[string]string{}, Snapshots: []protocol.Snapshot{}}
 	for name, d := range l.projects.inOrder() {
@@ -109,7 +109,7 @@ func (l *loop) view(now time.Time) decide.View {
 
 // show publishes the state of this moment.
 func (l *loop) show(view decide.View) {
-	p := &State{Started: l.counted.started, Looks: l.counted.scans, View: view, Plan: l.plan, Config: l.cfg, Done: l.record.done, Projects: []ProjectStatus{}}
+	p := &State{Started: l.clock.started, Looks: l.scans, View: view, Plan: l.plan, Config: l.cfg, Done: l.record.done, Projects: []ProjectStatus{}}
 	for name, d := range l.projects.inOrder() {
 		status := ProjectStatus{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.scannedAt, Problem: d.problem, Paused: l.paused(d)}
 		for _, t := range d.failing(view.Now, l.cfg.LookEvery) {

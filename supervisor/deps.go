@@ -25,6 +25,18 @@ type Project struct {
 	Open func(protocolName string) (Speaker, error)
 }
 
+// Folder identifies the folder that the path of a project leads to.
+type Folder struct {
+	Path          string // without symbolic links
+	Device, Inode uint64 // Inode 0: the identity is not known
+	Born          int64  // in nanoseconds; 0: the file system does not record it
+}
+
+// is reports whether both are the same folder, whatever their paths. A device number may change when the machine restarts.
+func (f Folder) is(g Folder) bool {
+	return f.Inode != 0 && f.Inode == g.Inode && f.Born == g.Born && (f.Born != 0 || f.Device == g.Device)
+}
+
 // Speaker is an open protocol of a project.
 type Speaker struct {
 	Adapter protocol.Adapter
@@ -64,6 +76,13 @@ func (s *Speaker) ask(name, path string, now time.Time) {
 		fault.Since = old.Since
 	}
 	s.hindered = &fault
+}
+
+// Spoken says whether steward acts on a protocol of a project or only observes it, and why.
+type Spoken struct {
+	Protocol string
+	Act      bool
+	Why      string
 }
 
 // Hint says that a path of a project may have changed.

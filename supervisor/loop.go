@@ -32,10 +32,10 @@ type loop struct {
 	record   recorder
 	ended    endings
 
-	once    bool // a single scan: nothing may stay held after it
-	counted struct {
+	once  bool // a single scan: nothing may stay held after it
+	scans int
+	clock struct {
 		started  time.Time
-		scans    int
 		lastStep time.Time
 		resumed  bool // the machine slept, or its clock was set, since the last decision
 	}
@@ -62,7 +62,7 @@ func (l *loop) inUse() machineInUse { return machineInUse{l.projects.scanned(), 
 
 // scannedOnce reports whether every project that answers in time was scanned.
 func (l *loop) scannedOnce() bool {
-	return l.now().Sub(l.counted.started) >= l.cfg.LookEvery || !l.projects.any(func(d *projectState) bool { return d.scannedAt.IsZero() })
+	return l.now().Sub(l.clock.started) >= l.cfg.LookEvery || !l.projects.any(func(d *projectState) bool { return d.scannedAt.IsZero() })
 }
 
 // intervals are how often things are due now.

@@ -18,18 +18,6 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// Folder identifies the folder that the path of a project leads to.
-type Folder struct {
-	Path          string // without symbolic links
-	Device, Inode uint64 // Inode 0: the identity is not known
-	Born          int64  // in nanoseconds; 0: the file system does not record it
-}
-
-// is reports whether both are the same folder, whatever their paths. A device number may change when the machine restarts.
-func (f Folder) is(g Folder) bool {
-	return f.Inode != 0 && f.Inode == g.Inode && f.Born == g.Born && (f.Born != 0 || f.Device == g.Device)
-}
-
 // Pause is a person's order that the project in a folder is only observed. Each order is a file whose name identifies the
 // folder, so that the order holds even if the content of the file can no longer be read.
 type Pause struct {

@@ -80,13 +80,6 @@ func (all projects) any(is func(*projectState) bool) bool {
 	return false
 }
 
-// Spoken says whether steward acts on a protocol of a project or only observes it, and why.
-type Spoken struct {
-	Protocol string
-	Act      bool
-	Why      string
-}
-
 // queue is what the scanner of a project is to do next.
 type queue struct {
 	full     bool // scan everything
@@ -96,6 +89,15 @@ type queue struct {
 	hints    map[string]bool
 	commands []command // changes that a person asked for
 	changes  []protocol.Change
+}
+
+// removal is the work left to do for a removed project.
+type removal struct {
+	listed  bool              // due is complete
+	due     []protocol.Change // still to be ordered
+	ordered []protocol.Change // in the order under way
+	failed  []protocol.Change // for good
+	over    bool              // reports of its scanner are ignored
 }
 
 func newProjectState(p Project) *projectState {

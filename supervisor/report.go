@@ -9,61 +9,7 @@ import (
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/status/words"
-	"github.com/livhana/steward/supervisor/decide"
 )
-
-// State is what the loop knew at one moment. It is immutable, so the status page is served without disturbing the loop.
-type State struct {
-	Started  time.Time
-	Looks    int
-	View     decide.View
-	Plan     decide.Plan
-	Config   decide.Config
-	Projects []ProjectStatus
-	Done     []Done
-}
-
-// ProjectStatus is a project in a State.
-type ProjectStatus struct {
-	Name, Path string
-	Speaks     []Spoken
-	Paused     string
-	LookedAt   time.Time
-	Problem    *protocol.Fault
-	// Failing lists the changes that could not be made, and what prevents them.
-	Failing []protocol.Fault
-}
-
-// Done is an applied change.
-type Done struct {
-	At      time.Time `json:"at"`
-	Verb    string    `json:"verb"`
-	Subject string    `json:"subject"`
-	Why     string    `json:"why"`
-}
-
-func (d ProjectStatus) mode(sp Spoken) string {
-	if sp.Act && d.Paused == "" {
-		return "act"
-	}
-	return "observe"
-}
-
-// Tries reports whether the project has a protocol that could not be opened; its fault says why.
-func (p *State) Tries(project string) bool {
-	return slices.ContainsFunc(p.View.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
-}
-
-// document returns the capacity.json of a project.
-func document(project string, plan *decide.Plan, load capacity.Load, cfg decide.Config) []byte {
-	running := 0
-	for _, v := range plan.Tasks.All() {
-		if v.State == protocol.TaskRunning {
-			running++
-		}
-	}
-	return capacity.Document(load.Of(project), cfg.Capacity, running)
-}
 
 // Report is the status document of GET /v1/status.
 type Report struct {
@@ -90,21 +36,6 @@ type LoadReport struct {
 	Unknown []string       `json:"unknown"`
 	// Disks are the disks of the projects, by project name.
 	Disks map[string]capacity.Disk `json:"disks,omitempty"`
-}
-
-// ProjectReport is a project, its protocols and its faults.
-type ProjectReport struct {
-	Name      string            `json:"name"`
-	Path      string            `json:"path"`
-	Protocols []string          `json:"protocols"`
-	Mode      map[string]string `json:"mode"`
-	Notes     []string          `json:"notes,omitempty"`
-	Faults    []protocol.Fault  `json:"faults"`
-	Findings  []FindingReport   `json:"findings"`
-	// Repairs wait for a decision of a person or another program. Measures are the figures that the protocol documents
-	// ask for.
-	Repairs  []RepairReport  `json:"repairs"`
-	Measures []MeasureReport `json:"measures"`
 }
 
 // AgentReport is an agent and its verdict.
@@ -262,13 +193,4 @@ func (p *State) task(s *protocol.Snapshot, t *protocol.Task) TaskReport {
 		r.Next = append(append(r.Next, o.ForHuman...), o.Next...)
 	}
 	return r
-}
-
-// instant formats a time for JSON: null if it is not known.
-func instant(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC()
-	return &t
 }

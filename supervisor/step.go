@@ -22,7 +22,7 @@ type (
 // start takes over what the last run left, and takes the first sample.
 func (l *loop) start() {
 	now := l.now()
-	l.counted.started, l.counted.lastStep = now, now
+	l.clock.started, l.clock.lastStep = now, now
 	l.schedule.begin(now, l.intervals())
 	l.saver.adopt(l.memory, l.deps.Incidents(), now)
 	l.deps.Orders.tell(l.deps.Tell)
@@ -64,10 +64,10 @@ func (l *loop) step(e event) []effect {
 
 // noticeSleep detects that the machine slept or that its clock was set since the last step.
 func (l *loop) noticeSleep() {
-	before, now := l.counted.lastStep, l.now()
-	l.counted.lastStep = now
+	before, now := l.clock.lastStep, l.now()
+	l.clock.lastStep = now
 	if heartbeat.Resumed(before, now, l.cfg.LookEvery) {
-		l.counted.resumed = true
+		l.clock.resumed = true
 		l.record.slept(before, now, l.cfg.Heartbeat)
 		l.sample() // the last reading is from before the sleep; without a reading the gate admits everything
 	}
@@ -250,14 +250,14 @@ func (l *loop) recordScan(d *projectState, r *report, now time.Time) {
 		}
 	}
 	if r.problem != nil {
-		l.log.Error("looker panicked", "project", d.project.Name, "problem", r.problem.Problem, "stack", r.stack)
+		l.log.Error("scanner panicked", "project", d.project.Name, "problem", r.problem.Problem, "stack", r.stack)
 	}
-	l.counted.scans++
+	l.scans++
 	l.metrics.look(r.took)
 	if !r.full {
 		return
 	}
-	l.doubts.fullScan(now, l.cfg.LookEvery, l.counted.resumed || now.Before(l.memory.ResumeUntil)) // the resume grace covers a sleep
+	l.doubts.fullScan(now, l.cfg.LookEvery, l.clock.resumed || now.Before(l.memory.ResumeUntil)) // the resume grace covers a sleep
 	d.identified(r.folder, r.folderErr)
 	if err := l.deps.Orders.follow(d, l.projects); err != nil {
 		l.log.Error("record a person's order; it stays in force", "project", d.project.Name, "error", err)

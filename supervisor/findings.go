@@ -10,6 +10,21 @@ import (
 	"github.com/livhana/steward/status/words"
 )
 
+// ProjectReport is a project, its protocols and its faults.
+type ProjectReport struct {
+	Name      string            `json:"name"`
+	Path      string            `json:"path"`
+	Protocols []string          `json:"protocols"`
+	Mode      map[string]string `json:"mode"`
+	Notes     []string          `json:"notes,omitempty"`
+	Faults    []protocol.Fault  `json:"faults"`
+	Findings  []FindingReport   `json:"findings"`
+	// Repairs wait for a decision of a person or another program. Measures are the figures that the protocol documents
+	// ask for.
+	Repairs  []RepairReport  `json:"repairs"`
+	Measures []MeasureReport `json:"measures"`
+}
+
 // LockReport is a lock, in a file or in the kernel, and the verdict on it.
 type LockReport struct {
 	Project  string             `json:"project"`

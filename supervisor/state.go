@@ -2,10 +2,75 @@ package supervisor
 
 import (
 	"math"
+	"slices"
 	"time"
 
+	"github.com/livhana/steward/capacity"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
+
+// State is what the loop knew at one moment. It is immutable, so the status page is served without disturbing the loop.
+type State struct {
+	Started  time.Time
+	Looks    int
+	View     decide.View
+	Plan     decide.Plan
+	Config   decide.Config
+	Projects []ProjectStatus
+	Done     []Done
+}
+
+// ProjectStatus is a project in a State.
+type ProjectStatus struct {
+	Name, Path string
+	Speaks     []Spoken
+	Paused     string
+	LookedAt   time.Time
+	Problem    *protocol.Fault
+	// Failing lists the changes that could not be made, and what prevents them.
+	Failing []protocol.Fault
+}
+
+// Done is an applied change.
+type Done struct {
+	At      time.Time `json:"at"`
+	Verb    string    `json:"verb"`
+	Subject string    `json:"subject"`
+	Why     string    `json:"why"`
+}
+
+func (d ProjectStatus) mode(sp Spoken) string {
+	if sp.Act && d.Paused == "" {
+		return "act"
+	}
+	return "observe"
+}
+
+// Tries reports whether the project has a protocol that could not be opened; its fault says why.
+func (p *State) Tries(project string) bool {
+	return slices.ContainsFunc(p.View.Snapshots, func(s protocol.Snapshot) bool { return s.Project == project })
+}
+
+// document returns the capacity.json of a project.
+func document(project string, plan *decide.Plan, load capacity.Load, cfg decide.Config) []byte {
+	running := 0
+	for _, v := range plan.Tasks.All() {
+		if v.State == protocol.TaskRunning {
+			running++
+		}
+	}
+	return capacity.Document(load.Of(project), cfg.Capacity, running)
+}
+
+// instant formats a time for JSON: null if it is not known.
+func instant(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
 
 // Goal is one of the document's success metrics against its target.
 type Goal struct {
