@@ -128,8 +128,12 @@ func (m *Mirror) Drop(ctx context.Context, k protocol.Lock, now time.Time) error
 
 // Break releases an agent's lock that is still as it was seen, else it returns protocol.ErrConflict.
 func (m *Mirror) Break(ctx context.Context, l protocol.Lock, why string, now time.Time) error {
+	return m.unlock(ctx, l, protocol.ReasonOperator, why, now)
+}
+
+func (m *Mirror) unlock(ctx context.Context, l protocol.Lock, reason protocol.Reason, why string, now time.Time) error {
 	return m.p.Apply(ctx, protocol.Change{Verb: protocol.VerbUnlock, Subject: protocol.Subject{Kind: protocol.KindLock, ID: l.Resource},
-		Reason: protocol.ReasonOperator, Why: why, Judged: protocol.Judged{Ref: l.Ref}, Agent: l.Holder}, now)
+		Reason: reason, Why: why, Judged: protocol.Judged{Ref: l.Ref}, Agent: l.Holder}, now)
 }
 
 // enter writes k's entry unless judge finds a rival. judge receives the resource's present entry (nil: none).
@@ -157,20 +161,13 @@ func (m *Mirror) enter(ctx context.Context, k protocol.Lock, now time.Time,
 		})
 	})
 	if err == nil && rival != nil && rival.Ref.Sum != "" && !rival.Again.IsZero() && !now.Before(rival.Again) {
-		return m.takeAway(ctx, rival, now)
+		// It is the overdue lock of a holder that shows no life.
+		if err := m.unlock(ctx, rival.Lock, protocol.ReasonExpired, rival.Why, now); err != nil && !errors.Is(err, protocol.ErrConflict) {
+			return nil, err
+		}
+		rival.Again = now.Add(afterBreak)
 	}
 	return rival, err
-}
-
-// takeAway releases the overdue lock of a holder that shows no life.
-func (m *Mirror) takeAway(ctx context.Context, r *protocol.Rival, now time.Time) (*protocol.Rival, error) {
-	c := protocol.Change{Verb: protocol.VerbUnlock, Subject: protocol.Subject{Kind: protocol.KindLock, ID: r.Resource},
-		Reason: protocol.ReasonExpired, Why: r.Why, Judged: protocol.Judged{Ref: r.Ref}, Agent: r.Holder}
-	if err := m.p.Apply(ctx, c, now); err != nil && !errors.Is(err, protocol.ErrConflict) {
-		return nil, err
-	}
-	r.Again = now.Add(afterBreak)
-	return r, nil
 }
 
 // ends returns when an agent's lock ends. Times without a zone give only a duration, which starts when the lock was first

@@ -171,31 +171,18 @@ func (p *TolerantReader) Troubles() []Trouble {
 // Load updates the reading of a JSON document and reports whether the file was read. It costs one stat if the file did
 // not change. Files of more than max bytes are trouble.
 func Load[T any](root *Root, p *TolerantReader, r *Reading[T], file string, max int64, decode func(Object) T) (read bool) {
-	return renew(root, p, r, file, func() (T, Blob, error) {
-		object, blob, err := root.Load(file, max)
+	return LoadText(root, p, r, file, max, func(doc []byte) (value T, err error) {
+		o, err := Parse(doc)
 		if err != nil {
-			var none T
-			return none, blob, err
+			return value, root.fail(opParse, file, err)
 		}
-		return decode(object), blob, nil
+		return decode(o), nil
 	})
 }
 
 // LoadText is Load for a file that is no JSON document. An error of decode that wraps ErrTorn or ErrBad is tolerated
 // for BadAfter, as for a JSON document.
 func LoadText[T any](root *Root, p *TolerantReader, r *Reading[T], file string, max int64, decode func([]byte) (T, error)) (read bool) {
-	return renew(root, p, r, file, func() (T, Blob, error) {
-		blob, err := root.Read(file, max)
-		if err != nil {
-			var none T
-			return none, blob, err
-		}
-		value, err := decode(blob.Data)
-		return value, blob, err
-	})
-}
-
-func renew[T any](root *Root, p *TolerantReader, r *Reading[T], file string, load func() (T, Blob, error)) (read bool) {
 	t := p.troubles[file]
 	st, err := root.Stat(file)
 	switch {
@@ -217,7 +204,11 @@ func renew[T any](root *Root, p *TolerantReader, r *Reading[T], file string, loa
 			return false
 		}
 	}
-	value, blob, err := load()
+	var value T
+	blob, err := root.Read(file, max)
+	if err == nil {
+		value, err = decode(blob.Data)
+	}
 	if err != nil {
 		r.There, r.Stamp, r.Rest = !errors.Is(err, ErrNotExist), st, st.Settled(p.now)
 		r.doubt(err)
