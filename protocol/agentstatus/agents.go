@@ -15,7 +15,7 @@ import (
 
 // agentDirs holds what was read of the agents: their heartbeats, steward's records of them, and the registry.
 type agentDirs struct {
-	*files
+	*statusFiles
 	sources map[string][]string // further files per agent (Options.Sources)
 
 	beats    map[string]*heartbeat        // by entry of Base: a folder (codex_status) or a single file (planner.status.json)
@@ -37,7 +37,7 @@ type heartbeat struct {
 func (h *heartbeat) label() string { return cmp.Or(h.beat.Value.name, h.fallback) }
 
 func (a *agentDirs) forget() {
-	*a = agentDirs{files: a.files, sources: a.sources, beats: map[string]*heartbeat{},
+	*a = agentDirs{statusFiles: a.statusFiles, sources: a.sources, beats: map[string]*heartbeat{},
 		records: map[string]*doc[agentRecord]{}, registry: doc[registryContent]{path: registry}, signs: map[string]*signs{}}
 }
 
@@ -47,15 +47,15 @@ func (a *agentDirs) read() {
 	if entries, fresh := a.List(a.Folder, "."); fresh {
 		a.discover(entries)
 	}
-	load(a.files, &a.registry, decodeRegistry)
+	load(a.statusFiles, &a.registry, decodeRegistry)
 	for name, h := range a.beats {
 		if h.single {
-			load(a.files, &h.beat, decodeStatusFile)
+			load(a.statusFiles, &h.beat, decodeStatusFile)
 			continue
 		}
 		a.probe(name)
-		load(a.files, &h.beat, decodeBeat)
-		load(a.files, &h.current, decodeCurrent)
+		load(a.statusFiles, &h.beat, decodeBeat)
+		load(a.statusFiles, &h.current, decodeCurrent)
 		a.Through(a.Folder, name)
 	}
 	a.Through(a.Folder, sharedDir)
@@ -74,7 +74,7 @@ func (a *agentDirs) readRecords() {
 		}
 	}
 	for agent, d := range a.records {
-		if load(a.files, d, decodeRecord); !d.There {
+		if load(a.statusFiles, d, decodeRecord); !d.There {
 			delete(a.records, agent)
 		}
 	}

@@ -29,9 +29,9 @@ var (
 
 // New returns the adapter for the project at dir (absolute). It reads nothing yet.
 func New(dir string, opts Options) *Project {
-	f := &files{}
-	p := &Project{files: f, dir: dir, attempts: &attempts{files: f}, log: &sharedLog{files: f}, agents: &agentDirs{files: f, sources: opts.Sources}}
-	p.tasks = &taskTable{files: f, attempts: p.attempts, log: p.log, project: dir}
+	f := &statusFiles{}
+	p := &Project{statusFiles: f, dir: dir, attempts: &attempts{statusFiles: f}, log: &sharedLog{statusFiles: f}, agents: &agentDirs{statusFiles: f, sources: opts.Sources}}
+	p.tasks = &taskTable{statusFiles: f, attempts: p.attempts, log: p.log, project: dir}
 	f.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Rooms: []string{attemptsDir}, Guard: opts.Guard,
 		Sweep: []string{sharedDir, agentsDir, attemptsDir, claimsDir, own}, Forget: p.forget, Tidy: p.attempts.prune})
 	return p

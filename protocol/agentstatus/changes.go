@@ -42,6 +42,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 
 // ApplyAll carries out changes of one verb. Many holds, releases, renewals or log events wait for the disk once per
 // batch; after a crash, each of them is made or not made. Other changes are carried out one by one.
+// See docs/decisions.md, "A batch waits for the disk once".
 func (p *Project) ApplyAll(ctx context.Context, list []protocol.Change, now time.Time) []error {
 	errs := make([]error, len(list))
 	for i, n := 0, 0; i < len(list); i += n {

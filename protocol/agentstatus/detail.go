@@ -139,7 +139,7 @@ func (p *Project) complete(prefix string) (string, error) {
 }
 
 // readWhole reads a document with all its fields; nil if it cannot be read.
-func readWhole[T any](f *files, file string) (*T, []byte) {
+func readWhole[T any](f *statusFiles, file string) (*T, []byte) {
 	o, blob, ok := f.object(file)
 	if file == "" || !ok {
 		return nil, nil
@@ -155,10 +155,10 @@ func (p *Project) detail(e *entry) Detail {
 	if e.record.reason == protocol.ReasonSuperseded {
 		d.CancelWhy = "steward cancelled its retry: " + e.record.why
 	}
-	d.Request, d.RequestRaw = readWhole[Request](p.files, e.asked().path)
-	d.Result, d.ResultRaw = readWhole[Result](p.files, ref.Path)
+	d.Request, d.RequestRaw = readWhole[Request](p.statusFiles, e.asked().path)
+	d.Result, d.ResultRaw = readWhole[Result](p.statusFiles, ref.Path)
 	if e.progress.Good {
-		d.Progress, _ = readWhole[TaskProgress](p.files, e.progress.path)
+		d.Progress, _ = readWhole[TaskProgress](p.statusFiles, e.progress.path)
 	}
 	if e.claim.Good && o == nil {
 		k := e.claim.Value

@@ -41,23 +41,23 @@ const maxFile = 1 << 20
 // ourName is the source_agent of what steward writes in an agent's stead.
 const ourName = "steward"
 
-// files is the protocol's folder as all parts of the adapter read and write it.
-type files struct {
+// statusFiles is the protocol's folder as all parts of the adapter read and write it.
+type statusFiles struct {
 	folder.Files
 	folder.Listings
 	waits []jsonfile.Option // Volatile while a batch is applied: the batch waits for the disk once, at its end
 }
 
 // probe notes which of the folders have changed since they were last listed.
-func (f *files) probe(dirs ...string) { f.Probe(f.Folder, dirs...) }
+func (f *statusFiles) probe(dirs ...string) { f.Probe(f.Folder, dirs...) }
 
 // probeAll probes all folders but those of the agents.
-func (f *files) probeAll() {
+func (f *statusFiles) probeAll() {
 	f.probe(".", tasksDir, archiveDir, attemptsDir, claimsDir, agentsDir, sharedDir)
 }
 
 // object reads a document that is needed only once. A document that cannot be read has no fields.
-func (f *files) object(file string) (jsonfile.Object, jsonfile.Blob, bool) {
+func (f *statusFiles) object(file string) (jsonfile.Object, jsonfile.Blob, bool) {
 	o, blob, err := f.Root.Load(file, maxFile)
 	return o, blob, err == nil
 }
@@ -73,7 +73,7 @@ func (d *doc[T]) ref() protocol.Ref { return protocol.Ref{Path: d.path, Sum: str
 
 // load refreshes a reading and reports whether it read the file. It costs one stat if the file did not change, and
 // nothing if the file was missing and its folder did not change.
-func load[T any](f *files, d *doc[T], decode func(jsonfile.Object) T) (read bool) {
+func load[T any](f *statusFiles, d *doc[T], decode func(jsonfile.Object) T) (read bool) {
 	if !f.Changed(path.Dir(d.path)) && (!d.There || d.Still(f.Root, d.path)) && !f.Patience.Has(d.path) {
 		return false
 	}
@@ -82,7 +82,7 @@ func load[T any](f *files, d *doc[T], decode func(jsonfile.Object) T) (read bool
 
 // loadOf is load for a file of one task. A file whose content names another task than its file name is a Fault, and
 // no policy may act on it. A file that names no task is identified by its name; the missing field is a finding.
-func loadOf[T interface{ task() string }](f *files, d *doc[T], id string, decode func(jsonfile.Object) T) {
+func loadOf[T interface{ task() string }](f *statusFiles, d *doc[T], id string, decode func(jsonfile.Object) T) {
 	if !load(f, d, decode) {
 		return
 	}
@@ -96,7 +96,7 @@ func loadOf[T interface{ task() string }](f *files, d *doc[T], id string, decode
 }
 
 // oddName adds the Fault of a name that cannot be used to next. It keeps the time at which old had it first.
-func (f *files) oddName(old, next map[string]protocol.Fault, where, problem, hint string) {
+func (f *statusFiles) oddName(old, next map[string]protocol.Fault, where, problem, hint string) {
 	fault := protocol.Fault{Path: where, Problem: problem, Hint: hint, Since: f.Now}
 	key := where + " " + problem
 	if was, ok := old[key]; ok {
@@ -191,7 +191,7 @@ func parseTaskFile[S string | []byte](name S) (id S, kind kinds, ok bool) {
 }
 
 // eachTaskFile passes on the task files in a folder whose names can be used. A missing folder has none.
-func (f *files) eachTaskFile(dir string, take func(id string, kind kinds)) error {
+func (f *statusFiles) eachTaskFile(dir string, take func(id string, kind kinds)) error {
 	_, err := f.Root.Each(dir, func(name []byte) {
 		if id, kind, ok := parseTaskFile(string(name)); ok && plainID(id) {
 			take(id, kind)
@@ -233,7 +233,7 @@ func appeared(st jsonfile.Stamp) time.Time {
 }
 
 // over reports whether the task has a result and was not requested again, from the file names alone.
-func (f *files) over(id string) bool {
+func (f *statusFiles) over(id string) bool {
 	return f.Has(taskFile(id, resultExt)) || f.Has(archivedFile(id, resultExt)) && !f.Has(taskFile(id, requestExt)) && !f.Has(taskFile(id, heldExt))
 }
 

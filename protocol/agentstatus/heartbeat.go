@@ -119,7 +119,7 @@ func editedBeat(old []byte, edits func(old jsonfile.Object) []jsonfile.Set) ([]b
 }
 
 // beatEdits are the edits for a heartbeat in the agent's own name.
-func (f *files) beatEdits(old jsonfile.Object, agent string, b Beat, tasks []string) []jsonfile.Set {
+func (f *statusFiles) beatEdits(old jsonfile.Object, agent string, b Beat, tasks []string) []jsonfile.Set {
 	sets := []jsonfile.Set{set(agent, "agent_name"), set(b.Status, "status"), set(jsonfile.FormatTime(f.Now), "last_heartbeat"),
 		set(int64(b.Uptime/time.Second), "uptime_seconds")}
 	if b.Free != nil {
@@ -147,7 +147,7 @@ const healthFresh = 30 * time.Second
 
 // healthEdits returns the edits that set a heartbeat's health fields from the daemon's last measurement. A field
 // without a recent measurement keeps its value; if it has no value, it becomes true, because the schema requires it.
-func (f *files) healthEdits(old jsonfile.Object) (sets []jsonfile.Set) {
+func (f *statusFiles) healthEdits(old jsonfile.Object) (sets []jsonfile.Set) {
 	measured := jsonfile.Object{}
 	if o, _, ok := f.object(capacityDoc); ok {
 		if at, found := o.Time("updated_at"); found.OK() && f.Now.Sub(at).Abs() <= healthFresh {

@@ -203,7 +203,7 @@ func (l *logContent) eventsOf(e *entry) (events []string) {
 
 // sharedLog reads and appends to the coordination log. Each reading takes only the lines appended since the last one.
 type sharedLog struct {
-	*files
+	*statusFiles
 	logContent
 	reader    folder.Tail
 	queue     []logLine       // steward's lines that are not written yet
@@ -214,7 +214,7 @@ type sharedLog struct {
 const logTail = 8 << 20
 
 func (l *sharedLog) forget() {
-	*l = sharedLog{files: l.files, logContent: newLog(), reader: folder.Tail{File: logFile, Max: maxFile, Last: logTail}}
+	*l = sharedLog{statusFiles: l.statusFiles, logContent: newLog(), reader: folder.Tail{File: logFile, Max: maxFile, Last: logTail}}
 }
 
 // read reads the new lines. If the log was replaced, the line counts per agent stay as they were: old lines in a new

@@ -132,7 +132,7 @@ func (r *agentRecord) over(now time.Time) bool {
 }
 
 // readRecord reads an agent's record. A missing or damaged record reads as empty.
-func (f *files) readRecord(agent string) (r agentRecord, there bool, err error) {
+func (f *statusFiles) readRecord(agent string) (r agentRecord, there bool, err error) {
 	o, _, err := f.Root.Load(recordPath(agent), maxFile)
 	if err == nil {
 		return decodeRecord(o), true, nil
@@ -144,7 +144,7 @@ func (f *files) readRecord(agent string) (r agentRecord, there bool, err error) 
 }
 
 // editRecord rewrites an agent's record. It replaces an unreadable record with a new record.
-func (f *files) editRecord(agent string, change func(*agentRecord)) error {
+func (f *statusFiles) editRecord(agent string, change func(*agentRecord)) error {
 	if err := f.Root.Mkdir(agentsDir, 0o755); err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func decodeClaim(o jsonfile.Object) Claim {
 }
 
 // claimOf reads a task's claim. It returns ErrNoTask if there is none.
-func (f *files) claimOf(id string) (Claim, error) {
+func (f *statusFiles) claimOf(id string) (Claim, error) {
 	if !plainID(id) {
 		return Claim{}, ErrNoTask
 	}
@@ -218,7 +218,7 @@ func (f *files) claimOf(id string) (Claim, error) {
 }
 
 // claims lists all claims that can be read, newest first. Ended is set if the task has a result.
-func (f *files) claims() []Claim {
+func (f *statusFiles) claims() []Claim {
 	names, _, _ := f.Root.List(claimsDir) // no folder: no claims
 	var list []Claim
 	for _, name := range names {
@@ -234,6 +234,6 @@ func (f *files) claims() []Claim {
 }
 
 // activeClaims lists an agent's claims whose tasks have no result, newest first.
-func (f *files) activeClaims(agent string) []Claim {
+func (f *statusFiles) activeClaims(agent string) []Claim {
 	return slices.DeleteFunc(f.claims(), func(k Claim) bool { return k.Ended || k.Agent != agent })
 }

@@ -30,7 +30,7 @@ import (
 //
 // See docs/decisions.md, "Attempts are files in a directory".
 type attempts struct {
-	*files
+	*statusFiles
 	gone map[string]int // by task: consecutive rounds of prune in which it had no file
 }
 

@@ -125,7 +125,7 @@ func pidOf(d *folder.Decoder, o jsonfile.Object) int {
 
 // editRegistry applies the edits that judge derives from the registry's present content, and reports whether there
 // was anything to change. It applies the same edits again to a late write of a client.
-func (f *files) editRegistry(judge folder.Judge) (wrote bool, err error) {
+func (f *statusFiles) editRegistry(judge folder.Judge) (wrote bool, err error) {
 	var sets []jsonfile.Set
 	return f.Edit(folder.Edit{File: registry, Max: maxFile, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		sets, err = judge(o)

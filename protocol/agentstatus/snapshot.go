@@ -16,7 +16,7 @@ import (
 
 // Project is one project's adapter: what it has read of the project. It is used by one goroutine at a time.
 type Project struct {
-	*files
+	*statusFiles
 	dir      string // the project
 	attempts *attempts
 	tasks    *taskTable

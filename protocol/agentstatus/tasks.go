@@ -14,7 +14,7 @@ import (
 
 // taskTable is what was read of the tasks.
 type taskTable struct {
-	*files
+	*statusFiles
 	attempts *attempts
 	log      *sharedLog
 	project  string
@@ -26,7 +26,7 @@ type taskTable struct {
 }
 
 func (t *taskTable) forget() {
-	*t = taskTable{files: t.files, attempts: t.attempts, log: t.log, project: t.project, open: map[string]*entry{}, settled: map[string]*settled{},
+	*t = taskTable{statusFiles: t.statusFiles, attempts: t.attempts, log: t.log, project: t.project, open: map[string]*entry{}, settled: map[string]*settled{},
 		dirty: map[string]bool{}}
 }
 
@@ -54,18 +54,18 @@ func (t *taskTable) fresh(id string) *entry {
 // refresh rereads all files of a task that may have changed.
 func (t *taskTable) refresh(id string) *entry {
 	e := t.adopt(id)
-	loadOf(t.files, &e.request, id, decodeRequest)
-	loadOf(t.files, &e.held, id, decodeRequest)
-	loadOf(t.files, &e.archived, id, decodeRequest)
-	load(t.files, &e.notice, decodeNotice)
+	loadOf(t.statusFiles, &e.request, id, decodeRequest)
+	loadOf(t.statusFiles, &e.held, id, decodeRequest)
+	loadOf(t.statusFiles, &e.archived, id, decodeRequest)
+	load(t.statusFiles, &e.notice, decodeNotice)
 	before := e.result.Sum
-	loadOf(t.files, &e.result, id, decodeResult)
+	loadOf(t.statusFiles, &e.result, id, decodeResult)
 	if e.result.Sum != before { // the request that this result answers may be newer than our read of it
-		loadOf(t.files, &e.request, id, decodeRequest)
+		loadOf(t.statusFiles, &e.request, id, decodeRequest)
 	}
-	loadOf(t.files, &e.archivedResult, id, decodeResult)
-	loadOf(t.files, &e.progress, id, decodeProgress)
-	loadOf(t.files, &e.claim, id, decodeClaim)
+	loadOf(t.statusFiles, &e.archivedResult, id, decodeResult)
+	loadOf(t.statusFiles, &e.progress, id, decodeProgress)
+	loadOf(t.statusFiles, &e.claim, id, decodeClaim)
 	if !e.recorded || t.Changed(attemptsDir) {
 		e.record = t.attempts.read(id, &e.record)
 		e.recorded = len(e.record.unread) == 0

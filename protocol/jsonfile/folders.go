@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"sync"
 )
 
 // List returns the names in the folder p ("." is the root), unordered, and the folder's Stamp from before the read: if
@@ -116,44 +115,6 @@ func settle(d folder, wait bool) error {
 		return fmt.Errorf("sync folder: %w", err)
 	}
 	return nil
-}
-
-// syncers is how many files SyncFiles syncs concurrently. A journaling file system commits several syncs together.
-// See docs/decisions.md, "Notices of one order share their fsyncs".
-const syncers = 16
-
-// SyncFiles waits until the content of the files is on disk, and returns the error of each. A missing file is no error.
-func (r *Root) SyncFiles(files []string) []error {
-	errs := make([]error, len(files))
-	next := make(chan int)
-	var all sync.WaitGroup
-	for range min(syncers, len(files)) {
-		all.Go(func() {
-			for i := range next {
-				errs[i] = r.at(opSync, files[i], syncFile)
-			}
-		})
-	}
-	for i := range files {
-		next <- i
-	}
-	close(next)
-	all.Wait()
-	return errs
-}
-
-func syncFile(e dirEntry) error {
-	f, _, err := openPlain(e, syncFlag)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil {
-		if err = f.Sync(); err != nil {
-			err = fmt.Errorf("sync file: %w", err)
-		}
-		_ = f.Close()
-	}
-	return err
 }
 
 // hostile describes what was found instead of a plain file.

@@ -112,9 +112,6 @@ func (d folder) two(to folder, call func(a, b int) error) error {
 	})
 }
 
-// syncFlag opens a file for syncing. Opening it for writing would look like a change to file watchers.
-const syncFlag = os.O_RDONLY
-
 // sync makes the folder's entries durable. Some file systems do not support it and return EINVAL; then there is nothing
 // to do.
 func (d folder) sync() error {
