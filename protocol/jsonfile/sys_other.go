@@ -2,6 +2,16 @@
 
 package jsonfile
 
+import (
+	"errors"
+	"os"
+)
+
+// nameless: this system has no nameless files.
+func (d folder) nameless() (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func (d folder) give(*os.File, string) error { return errors.ErrUnsupported }
+
 func (d folder) each(take func(name []byte)) error {
 	names, err := d.f.Readdirnames(-1)
 	if err != nil {
