@@ -58,7 +58,7 @@ var floors = map[string]may{
 	"escalate/rules":        {ours: []string{"protocol"}},
 	"escalate":              {ours: []string{"protocol", "protocol/jsonfile", "escalate/rules", "status/words"}},
 
-	"supervisor/decide": {ours: []string{"protocol", "capacity", "heartbeat", "escalate/rules", "status/words"}},
+	"supervisor/decide": {ours: []string{"protocol", "capacity", "heartbeat", "escalate/rules"}},
 	"supervisor":        {[]string{"protocol", "protocol/jsonfile", "capacity", "heartbeat", "escalate", "escalate/rules", "supervisor/decide", "status/words"}, []string{metricModule}},
 
 	".":               {},
@@ -116,7 +116,7 @@ func (s *source) says(n ast.Node, format string, args ...any) string {
 
 // rules each give a sentence for everything in a file that breaks them.
 var rules = []func(*source) []string{
-	formatted, short, secrets, unfinished, importsFitTheFloor, pureStaysPure, metricsInOnePlace,
+	formatted, short, secrets, unfinished, importsFitTheFloor, pureStaysPure, noSentences, metricsInOnePlace,
 	oneClock, noInit, noGlobalCollectors, oneDoor, plainNames, plainComments,
 }
 
@@ -279,22 +279,46 @@ func within(name, pattern string) bool {
 	return pattern == everything || name == folder || open && strings.HasPrefix(name, folder+"/")
 }
 
-// pureStaysPure keeps policies functions of facts: no machine, no log, no second goroutine. The Books of supervisor/decide
-// may keep their text, which several goroutines may ask for, in an atomic pointer; escalate/rules compiles its patterns when they
-// are first used, because every command would wait for it.
+// pureStaysPure keeps policies functions of facts: no machine, no log, no second goroutine. escalate/rules compiles its
+// patterns when they are first used, because every command would wait for it.
 func pureStaysPure(s *source) []string {
-	if s.isTest() || !slices.Contains([]string{"heartbeat", "capacity", "escalate/rules", "supervisor/decide"}, s.dir()) {
+	if !s.isPolicy() {
 		return nil
 	}
 	var all []string
 	for name, spec := range imports(s) {
-		if name == "sync/atomic" && s.path == "supervisor/decide/book.go" || name == "sync" && s.path == "escalate/rules/pattern.go" {
+		if name == "sync" && s.path == "escalate/rules/pattern.go" {
 			continue
 		}
 		if slices.Contains([]string{"os", "os/exec", "io", "io/fs", "net", "net/http", "log", "log/slog", "context", "sync", "sync/atomic", "unsafe"}, name) {
 			all = append(all, s.says(spec, "a policy must not import %s (house style, policies)", name))
 		}
 	}
+	return all
+}
+
+// isPolicy reports whether the file is product code of a policy.
+func (s *source) isPolicy() bool {
+	return s.tree != nil && !s.isTest() && slices.Contains([]string{"heartbeat", "capacity", "escalate/rules", "supervisor/decide"}, s.dir())
+}
+
+// sentence matches three words in a row: status/words has the sentences of what is decided.
+var sentence = regexp.MustCompile(`[A-Za-z]+,? [A-Za-z]+,? [A-Za-z]+`)
+
+func noSentences(s *source) []string {
+	if !s.isPolicy() || s.dir() != "supervisor/decide" { // the others say what is wrong with their settings
+		return nil
+	}
+	var all []string
+	ast.Inspect(s.tree, func(n ast.Node) bool {
+		if f, ok := n.(*ast.Field); ok && f.Tag != nil {
+			return false
+		}
+		if text, ok := n.(*ast.BasicLit); ok && text.Kind == token.STRING && sentence.MatchString(text.Value) {
+			all = append(all, s.says(n, "a decision must hold no sentence: %s (house style, policies)", text.Value))
+		}
+		return true
+	})
 	return all
 }
 
@@ -450,6 +474,8 @@ func TestHouseRulesCanFail(t *testing.T) {
 		{"supervisor/metrics.go", "package x\n\nimport p \"github.com/prometheus/client_golang/prometheus\"\n\nvar n = p.NewGauge(p.GaugeOpts{})\n",
 			"supervisor/metrics.go:5: a collector of the whole package (house style, metrics: newMetrics makes them)"},
 		{"supervisor/decide/x.go", "package x\n\nimport _ \"context\"\n", "supervisor/decide/x.go:3: a policy must not import context (house style, policies)"},
+		{"supervisor/decide/x.go", "package x\n\nvar why = \"its agent is gone\"\n",
+			`supervisor/decide/x.go:3: a decision must hold no sentence: "its agent is gone" (house style, policies)`},
 		{"capacity/x.go", "package x\n\nimport _ \"sync\"\n", "capacity/x.go:3: a policy must not import sync (house style, policies)"},
 		{"escalate/x.go", "package x\n\nimport \"time\"\n\nvar now = time.Now\n", "escalate/x.go:5: time.Now: the time comes in as an argument (law 5, one clock)"},
 		{"escalate/x.go", "package x\n\nimport clock \"time\"\n\nvar now = clock.Since\n", "escalate/x.go:5: time.Since: the time comes in as an argument (law 5, one clock)"},

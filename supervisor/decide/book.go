@@ -156,6 +156,7 @@ const (
 
 // settle finds the tasks of a list that memory knows as settled by the same result. While the list stays the same, so do
 // they: the cost of the rest of a decision does not depend on the length of the list.
+// See docs/decisions.md, "A list of settled tasks is kept while it stays the same".
 func settle(list *protocol.Completed, old Book[TaskMemory], at source, now time.Time) *settled {
 	was := old.settled[at]
 	if was != nil && was.list == list && now.Sub(was.at).Abs() < settledFor && was.unsorted(old, at) <= mostUnsorted {

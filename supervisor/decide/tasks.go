@@ -8,26 +8,25 @@ import (
 
 // taskRule says where a task stands, and what should be done with it.
 type taskRule struct {
-	name    string
 	applies func(*taskCase) bool
 	rule    func(*taskCase) taskRuling
 }
 
 // taskRules are tried in this order; the first that applies counts.
 var taskRules = []taskRule{
-	{"a crash cut its requeueing short", halfRequeued, finishRequeue},
-	{"a crash cut its hold short", func(c *taskCase) bool { return held(c) && c.t.Hold.Half }, takeBackHold},
-	{"held, and its result is there", func(c *taskCase) bool { return held(c) && c.t.Outcome != nil }, heldWithResult},
-	{"held, and asked for again", func(c *taskCase) bool { return held(c) && supersededRetry(c) != "" }, cancelRetry},
-	{"held beyond its lease", func(c *taskCase) bool { return held(c) && leaseOver(c) }, releaseLease},
-	{"held for room", heldFor(protocol.HoldCapacity), heldForRoom},
-	{"held by a block", heldFor(protocol.HoldBlocked), heldByBlock},
-	{"held until its retry is due", heldFor(protocol.HoldRetry), heldForRetry},
-	{"held for another reason", held, heldOtherwise},
-	{"completed", func(c *taskCase) bool { return c.t.Outcome != nil && c.t.Outcome.Succeeded() }, completed},
-	{"failed", func(c *taskCase) bool { return c.t.Outcome != nil }, endedOtherwise},
-	{"in flight", func(c *taskCase) bool { return c.inFlight() != "" }, running},
-	{"open", func(*taskCase) bool { return true }, pending},
+	{halfRequeued, finishRequeue}, // a crash cut its requeueing short
+	{func(c *taskCase) bool { return held(c) && c.t.Hold.Half }, takeBackHold},           // a crash cut its hold short
+	{func(c *taskCase) bool { return held(c) && c.t.Outcome != nil }, heldWithResult},    // held, and its result is there
+	{func(c *taskCase) bool { return held(c) && supersededRetry(c) != "" }, cancelRetry}, // held, and asked for again
+	{func(c *taskCase) bool { return held(c) && leaseOver(c) }, releaseLease},            // held beyond its lease
+	{heldFor(protocol.HoldCapacity), heldForRoom},                                        // held for room
+	{heldFor(protocol.HoldBlocked), heldByBlock},                                         // held by a block
+	{heldFor(protocol.HoldRetry), heldForRetry},                                          // held until its retry is due
+	{held, heldOtherwise}, // held for another reason
+	{func(c *taskCase) bool { return c.t.Outcome != nil && c.t.Outcome.Succeeded() }, completed}, // completed
+	{func(c *taskCase) bool { return c.t.Outcome != nil }, endedOtherwise},                       // failed
+	{func(c *taskCase) bool { return c.inFlight() != "" }, running},                              // in flight
+	{func(*taskCase) bool { return true }, pending},                                              // open
 }
 
 // judgeTask decides where a task stands and what should be done with it. What earlier runs left over goes first; the life
