@@ -128,6 +128,14 @@ func OpenProject(ref config.ProjectRef, cfg config.Config, alone bool) superviso
 	}
 }
 
+func openProjects(refs []config.ProjectRef, cfg config.Config) []supervisor.Project {
+	var projects []supervisor.Project
+	for _, ref := range refs {
+		projects = append(projects, OpenProject(ref, cfg, true))
+	}
+	return projects
+}
+
 // FolderOf returns the identity of the folder that the path leads to.
 func FolderOf(dir string) (supervisor.Folder, error) {
 	path, id, err := platform.IdentifyFolder(dir)

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/platform"
@@ -48,22 +45,6 @@ type Daemon struct {
 	closers       []func()
 }
 
-// Options say how a command starts the daemon.
-type Options struct {
-	// Dirs are the projects that the command names; if there are none, those of the configuration.
-	Dirs []string
-	// Once: scan, decide and apply a single time, and leave no hold behind.
-	Once bool
-	// Manager is the service manager that started this process, "" if started by hand. Line sends messages to it.
-	Manager string
-	Line    *service.Line
-	// Settings reads the configuration and returns the paths of this user's files.
-	Settings func() (config.Config, platform.Paths, error)
-	Log      *slog.Logger
-	Out, Err io.Writer
-	Version  string
-}
-
 // New assembles the daemon. Nothing runs yet.
 func New(o Options) (*Daemon, error) {
 	cfg, paths, err := o.Settings()
@@ -76,7 +57,7 @@ func New(o Options) (*Daemon, error) {
 	}
 	h := &Daemon{options: o, paths: paths, reports: &reports{settings: &settings{}, log: o.Log}}
 	h.settings.set(cfg, refs)
-	h.tellProjects(refs, twins)
+	tellProjects(o, refs, twins)
 	if err := h.assemble(cfg, refs); err != nil {
 		h.Close()
 		return nil, err
@@ -190,34 +171,6 @@ func (h *Daemon) deps(orders *supervisor.Orders) supervisor.Deps {
 		HandOver:  h.run.handsOver,
 		Note:      h.note,
 	}
-}
-
-func PathsOf(refs []config.ProjectRef) []string {
-	var paths []string
-	for _, r := range refs {
-		paths = append(paths, r.Path)
-	}
-	return paths
-}
-
-func openProjects(refs []config.ProjectRef, cfg config.Config) []supervisor.Project {
-	var projects []supervisor.Project
-	for _, ref := range refs {
-		projects = append(projects, OpenProject(ref, cfg, true))
-	}
-	return projects
-}
-
-// ByProjectName keys the load's disks by project name; the gauge knows only folders.
-func ByProjectName(load capacity.Load, refs []config.ProjectRef) capacity.Load {
-	disks := make(map[string]capacity.Disk, len(refs))
-	for _, r := range refs {
-		if d, known := load.Disks[r.Path]; known {
-			disks[r.Name] = d
-		}
-	}
-	load.Disks = disks
-	return load
 }
 
 func (h *Daemon) onClose(f func()) { h.closers = append(h.closers, f) }

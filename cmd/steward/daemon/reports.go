@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"io"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -8,9 +9,27 @@ import (
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/escalate/rules"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor"
 )
+
+// Options say how a command starts the daemon.
+type Options struct {
+	// Dirs are the projects that the command names; if there are none, those of the configuration.
+	Dirs []string
+	// Once: scan, decide and apply a single time, and leave no hold behind.
+	Once bool
+	// Manager is the service manager that started this process, "" if started by hand. Line sends messages to it.
+	Manager string
+	Line    *service.Line
+	// Settings reads the configuration and returns the paths of this user's files.
+	Settings func() (config.Config, platform.Paths, error)
+	Log      *slog.Logger
+	Out, Err io.Writer
+	Version  string
+}
 
 // settings are the configuration in force and the projects to supervise. A reload replaces them while other goroutines
 // read them.

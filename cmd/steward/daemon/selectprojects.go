@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/status/terminal"
@@ -59,16 +60,16 @@ func Distinct(rows []config.Project, home, cwd string) (kept []config.Project, t
 
 // tellProjects reports at once which projects cannot be supervised yet: a mistyped path looks just like a disk that is
 // mounted later. It also names the folders that are listed under two names.
-func (h *Daemon) tellProjects(refs []config.ProjectRef, twins []Twin) {
+func tellProjects(o Options, refs []config.ProjectRef, twins []Twin) {
 	say := func(log string, fields []any, text string, args ...any) {
-		if h.options.Manager != "" {
-			h.log.Warn(log, fields...)
+		if o.Manager != "" {
+			o.Log.Warn(log, fields...)
 			return
 		}
 		for i := range args {
 			args[i] = terminal.Clean(fmt.Sprint(args[i]))
 		}
-		fmt.Fprintf(h.options.Err, "steward: "+text+"\n", args...)
+		fmt.Fprintf(o.Err, "steward: "+text+"\n", args...)
 	}
 	for _, t := range twins {
 		say("a project is named twice; the first row holds", []any{"path", t.path, "same_folder_as", t.first}, "%s", t)
@@ -113,4 +114,25 @@ func Projects(cfg config.Config, dirs []string, managed bool) ([]config.ProjectR
 	cfg.Projects = rows
 	refs, err := cfg.ProjectList(home, cwd)
 	return refs, twins, err
+}
+
+// PathsOf lists the folders of projects.
+func PathsOf(refs []config.ProjectRef) []string {
+	var paths []string
+	for _, r := range refs {
+		paths = append(paths, r.Path)
+	}
+	return paths
+}
+
+// ByProjectName keys the load's disks by project name; the gauge knows only folders.
+func ByProjectName(load capacity.Load, refs []config.ProjectRef) capacity.Load {
+	disks := make(map[string]capacity.Disk, len(refs))
+	for _, r := range refs {
+		if d, known := load.Disks[r.Path]; known {
+			disks[r.Name] = d
+		}
+	}
+	load.Disks = disks
+	return load
 }

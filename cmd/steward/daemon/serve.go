@@ -97,7 +97,7 @@ func (h *Daemon) reload(ctx context.Context) (notes []string, err error) {
 		return nil, supervisor.Refuse(err)
 	}
 	h.resolve(configAlert(), configAccepted)
-	h.tellProjects(refs, twins)
+	tellProjects(h.options, refs, twins)
 	h.settings.set(cfg, refs)
 	h.metricsServer.changed.wake()
 	h.channels.changed.wake()
