@@ -56,13 +56,11 @@ type member struct {
 	seen   time.Time // if the stated time has no zone, the latest time that it can mean
 }
 
-// registryEntry is an agent in the registry as the boot script writes it.
+// registryEntry is an agent in the registry, as far as its fields are checked alike.
 type registryEntry struct {
 	Type         string   `json:"type" check:"required"`
 	Environment  string   `json:"environment" check:"required"`
-	PID          *int     `json:"pid" check:"-"`
 	Status       string   `json:"status" check:"required,active|idle|busy|error|unknown"` // the boot script writes unknown
-	LastSeen     *string  `json:"last_seen" check:"-"`
 	Capabilities []string `json:"capabilities" check:"required"`
 }
 
