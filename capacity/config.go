@@ -39,7 +39,7 @@ type Config struct {
 	ClaimLapses time.Duration `toml:"-"`
 	// StarveAfter is how long one task may wait for capacity, whatever other tasks are admitted, before the operator is
 	// alerted.
-	StarveAfter time.Duration `toml:"starve_after"`
+	StarveAfter time.Duration `toml:"-"`
 	// PromoteAfter is the wait that raises a task by one priority.
 	PromoteAfter time.Duration `toml:"-"`
 	// AlarmAfter is how long a gate may stay shut before the operator is alerted.
@@ -102,7 +102,6 @@ func (c Config) durations() []bounded {
 	return []bounded{
 		{"retry_after", c.RetryAfter, 2 * time.Second, time.Hour},
 		{"calm", c.Calm, 0, time.Hour},
-		{"starve_after", c.StarveAfter, time.Second, week},
 		{"alarm_after", c.AlarmAfter, time.Second, week},
 	}
 }

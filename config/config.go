@@ -69,7 +69,7 @@ type Ralph struct {
 	// Violations enables watching the files that the workers' processes have open for writing.
 	Violations bool `toml:"violations"`
 	// Grace is how long a worker may take to set up before a missing process counts against it.
-	Grace time.Duration `toml:"-"`
+	Grace time.Duration `toml:"grace"`
 	// Resume is the command that makes the program resume a task, with {task} and {worker} in its arguments. If it is
 	// empty, the task's marker is set back instead.
 	Resume []string `toml:"resume"`
@@ -86,7 +86,7 @@ type Mailbox struct {
 type Envelope struct {
 	Messages    string        `toml:"messages"` // a folder, relative to the project
 	Log         string        `toml:"log"`      // a file, relative to the project
-	Acknowledge time.Duration `toml:"acknowledge"`
+	Acknowledge time.Duration `toml:"-"`
 	Clarify     time.Duration `toml:"clarify"`
 	Escalate    time.Duration `toml:"escalate"`
 	CallsPerDay int           `toml:"-"`

@@ -128,6 +128,8 @@ func (l *flawList) tasks(c Config) {
 	t := c.Tasks
 	l.between("tasks.timeout", t.Timeout, time.Second, week)
 	l.between("tasks.max_timeout", t.MaxTimeout, time.Second, week)
+	l.between("tasks.settle", t.Settle, 0, time.Minute)
+	l.between("tasks.presume", t.Presume, time.Second, hour)
 	l.between("tasks.judge", t.Judge, 100*time.Millisecond, time.Minute)
 	l.between("tasks.lease", t.Lease, time.Second, hour)
 	l.between("tasks.history", t.History, time.Minute, week)
@@ -144,10 +146,10 @@ func (l *flawList) tasks(c Config) {
 
 // protocols checks the settings of single protocols.
 func (l *flawList) protocols(c Config) {
+	l.between("ralph.grace", c.Ralph.Grace, time.Second, day)
 	l.between("mailbox.lead", c.Mailbox.Lead, time.Second, day)
 	l.between("mailbox.developer", c.Mailbox.Developer, time.Second, day)
 	l.between("mailbox.review", c.Mailbox.Review, time.Second, day)
-	l.between("envelope.acknowledge", c.Envelope.Acknowledge, time.Second, day)
 	l.between("envelope.clarify", c.Envelope.Clarify, 0, day)
 	l.between("envelope.escalate", c.Envelope.Escalate, 0, day)
 	l.inside("envelope.messages", c.Envelope.Messages)

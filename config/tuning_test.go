@@ -34,16 +34,16 @@ func TestSettingsAreFew(t *testing.T) {
 
 // A file of a former version is accepted; each line without effect is noted.
 func TestKeysThatAreGone(t *testing.T) {
-	c, err := Parse("old.toml", []byte("[capacity]\nnear = inf\nthreshold = 0.7\n[tasks]\nsettle = 7\n"))
+	c, err := Parse("old.toml", []byte("[capacity]\nnear = inf\nthreshold = 0.7\n[tasks]\nlog_after = 7\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []Problem{{"old.toml", 2, "capacity.near is no longer a setting and has no effect; remove the line"},
-		{"old.toml", 5, "tasks.settle is no longer a setting and has no effect; remove the line"}}
+		{"old.toml", 5, "tasks.log_after is no longer a setting and has no effect; remove the line"}}
 	if len(c.Gone) != 2 || c.Gone[0] != want[0] || c.Gone[1] != want[1] {
 		t.Errorf("got %v\nwant %v", c.Gone, want)
 	}
-	if c.Capacity.Near != 0.1 || c.Tasks.Settle != 6*time.Second || c.Capacity.Threshold != 0.7 {
+	if c.Capacity.Near != 0.1 || c.Tasks.LogAfter != 2*time.Second || c.Capacity.Threshold != 0.7 {
 		t.Errorf("a key that is gone has an effect: %+v", c.Capacity)
 	}
 	for _, key := range gone {

@@ -115,12 +115,12 @@ type TaskConfig struct {
 	Timeout    time.Duration `toml:"timeout"`
 	MaxTimeout time.Duration `toml:"max_timeout"`
 	// Settle is how long a client's own `deferred` result stays readable before it is lifted.
-	Settle time.Duration `toml:"-"`
+	Settle time.Duration `toml:"settle"`
 	// Judge is how long after its appearance a request may still be held.
 	Judge time.Duration `toml:"judge"`
 	// Presume is how long a request must lie visible to a live agent that never names its tasks until it counts as taken,
 	// and how long a task must no longer be named until it counts as dropped.
-	Presume time.Duration `toml:"-"`
+	Presume time.Duration `toml:"presume"`
 	// Lease is how long a hold lasts unless the daemon renews it.
 	Lease time.Duration `toml:"lease"`
 	// LogAfter is how long the client has to log an event before steward does.
