@@ -59,7 +59,7 @@ func still(from, to time.Time, c Clock) time.Duration {
 // follow records the activity of the agent's processes since the last scan. moved reports that something else of the
 // agent has moved. After a gap that scans do not cover, even an idle loop may count as work, because its standstill was
 // not observed.
-func (m *Memory) follow(f *Facts, g *glance, moved bool) {
+func (m *Memory) follow(f *Facts, g *scanContext, moved bool) {
 	p := &m.Pace
 	tasked := f.Task > 0
 	taken := tasked && !p.Tasked // an agent that takes a task is moving

@@ -6,8 +6,8 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// glance is the context of one scan of one agent.
-type glance struct {
+// scanContext is the context of one scan of one agent.
+type scanContext struct {
 	now      time.Time
 	dead     time.Duration
 	first    bool // steward never saw this agent before
@@ -21,7 +21,7 @@ type glance struct {
 }
 
 // aged reports whether a time lies beyond the limit. Across a sleep the wall clock cannot tell.
-func (g *glance) aged(t time.Time) bool {
+func (g *scanContext) aged(t time.Time) bool {
 	return !t.IsZero() && g.now.Sub(t) > g.dead && (g.first || !g.resuming)
 }
 
@@ -29,7 +29,7 @@ func (g *glance) aged(t time.Time) bool {
 // such a beat.
 func (m *Memory) observe(f *Facts, c Clock, limits Limits) (time.Duration, bool) {
 	now := wall(c.Now)
-	g := glance{now: now, dead: limits.Dead, first: m.First.IsZero(), resuming: now.Before(c.ResumeUntil)}
+	g := scanContext{now: now, dead: limits.Dead, first: m.First.IsZero(), resuming: now.Before(c.ResumeUntil)}
 	if g.first {
 		m.First = now
 	} else {
@@ -92,7 +92,7 @@ const registeredLate = time.Minute
 // listen processes the heartbeat file and reports whether it changed in sight to a beat that counts. A vanished file
 // changes nothing, because writers replace it. A change in sight is a beat, whatever time it states: the agent's clock
 // may be wrong, its time zone unknown, its folder on another machine.
-func (m *Memory) listen(a *protocol.Agent, g *glance, changed, announced bool) bool {
+func (m *Memory) listen(a *protocol.Agent, g *scanContext, changed, announced bool) bool {
 	last := wall(a.Beat.Last())
 	booted := m.booted(&a.Beat, g, changed)
 	seen := changed && g.sight && !booted
@@ -136,7 +136,7 @@ const maxBoots = 2
 
 // booted reports whether a boot script wrote the beat. Such a beat says nothing about the agent's life, so the agent
 // cannot become overdue because of it.
-func (m *Memory) booted(b *protocol.Beat, g *glance, changed bool) bool {
+func (m *Memory) booted(b *protocol.Beat, g *scanContext, changed bool) bool {
 	switch {
 	case b.Booted:
 		return true

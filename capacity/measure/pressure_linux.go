@@ -78,7 +78,7 @@ func (g *Gauge) forward(ctx context.Context, files []*os.File, refused error) {
 	if len(files) == 0 {
 		return
 	}
-	if err := g.poll(ctx, files); err != nil && ctx.Err() == nil {
+	if err := poll(ctx, files, g.alarms); err != nil && ctx.Err() == nil {
 		g.silent(errors.Join(refused, fmt.Errorf("wait for pressure: %w", err)))
 	}
 }
@@ -86,7 +86,7 @@ func (g *Gauge) forward(ctx context.Context, files []*os.File, refused error) {
 // poll blocks a thread, because Go's poller does not wait for "urgent" events (POLLPRI), by which triggers are reported.
 // The kernel is not polled while no receiver takes the token. Otherwise it would wake steward every two seconds on a
 // machine that is busy for hours, even while nothing needs a sample.
-func (g *Gauge) poll(ctx context.Context, files []*os.File) error {
+func poll(ctx context.Context, files []*os.File, alarms chan<- struct{}) error {
 	over, end, err := os.Pipe() // the end of the context ends the wait
 	if err != nil {
 		return err
@@ -113,7 +113,7 @@ func (g *Gauge) poll(ctx context.Context, files []*os.File) error {
 			}
 		}
 		select {
-		case g.alarms <- struct{}{}:
+		case alarms <- struct{}{}:
 		case <-ctx.Done():
 		}
 	}
