@@ -26,7 +26,7 @@ var largerTypes = map[string]int{}
 
 var largerStructs = map[string]int{}
 
-var commonTypes = []string{"answer", "board", "event", "folder", "job", "member", "message", "notice", "request", "result", "scanner", "source", "state", "view"}
+var commonTypes = []string{}
 
 var largerFolders = map[string]int{}
 

@@ -49,7 +49,7 @@ const maxDepth = 16
 // lineIndex returns the line of every key, table and entry in TOML text, because the library exposes only the line at
 // which it fails. deep is the line at which the text nests too deeply, else 0.
 func lineIndex(text string) (lines map[keyPath]int, deep int) {
-	s := scanner{text: text, line: 1, rows: map[keyPath]int{}, lines: map[keyPath]int{}}
+	s := lineScanner{text: text, line: 1, rows: map[keyPath]int{}, lines: map[keyPath]int{}}
 	var table keyPath
 	for s.blank(); s.more(); s.blank() {
 		at := s.at
@@ -65,8 +65,8 @@ func lineIndex(text string) (lines map[keyPath]int, deep int) {
 	return s.lines, s.deep
 }
 
-// scanner scans valid TOML. On invalid text its result is meaningless, but it terminates.
-type scanner struct {
+// lineScanner scans valid TOML. On invalid text its result is meaningless, but it terminates.
+type lineScanner struct {
 	text    string
 	at      int
 	line    int // the line at offset counted
@@ -77,24 +77,24 @@ type scanner struct {
 	lines   map[keyPath]int
 }
 
-func (s *scanner) more() bool { return s.at < len(s.text) }
+func (s *lineScanner) more() bool { return s.at < len(s.text) }
 
 // count returns the current line.
-func (s *scanner) count() int {
+func (s *lineScanner) count() int {
 	s.line += strings.Count(s.text[s.counted:s.at], "\n")
 	s.counted = s.at
 	return s.line
 }
 
 // note records the current line for the place, unless it has one: a dotted key may name a table first.
-func (s *scanner) note(p keyPath) {
+func (s *lineScanner) note(p keyPath) {
 	if _, ok := s.lines[p]; !ok {
 		s.lines[p] = s.count()
 	}
 }
 
 // tooDeep reports whether the depth exceeds maxDepth, and then ends the scan.
-func (s *scanner) tooDeep(depth int) bool {
+func (s *lineScanner) tooDeep(depth int) bool {
 	if depth <= maxDepth {
 		return false
 	}
@@ -104,21 +104,21 @@ func (s *scanner) tooDeep(depth int) bool {
 }
 
 // skip advances over any of the characters.
-func (s *scanner) skip(chars string) {
+func (s *lineScanner) skip(chars string) {
 	for s.more() && strings.IndexByte(chars, s.text[s.at]) >= 0 {
 		s.at++
 	}
 }
 
 // blank advances over white space, line ends, commas between values, and comments.
-func (s *scanner) blank() {
+func (s *lineScanner) blank() {
 	for s.skip(" \t\r\n,"); s.more() && s.text[s.at] == '#'; s.skip(" \t\r\n,") {
 		s.until("\n")
 	}
 }
 
 // until advances to the first of the characters.
-func (s *scanner) until(chars string) {
+func (s *lineScanner) until(chars string) {
 	if n := strings.IndexAny(s.text[s.at:], chars); n >= 0 {
 		s.at += n
 		return
@@ -127,7 +127,7 @@ func (s *scanner) until(chars string) {
 }
 
 // header reads [a.b] or [[a.b]] and returns the table of the keys that follow.
-func (s *scanner) header() keyPath {
+func (s *lineScanner) header() keyPath {
 	row := strings.HasPrefix(s.text[s.at:], "[[")
 	s.skip("[")
 	var p keyPath
@@ -149,7 +149,7 @@ func (s *scanner) header() keyPath {
 }
 
 // pair reads `a.b = value`.
-func (s *scanner) pair(table keyPath) {
+func (s *lineScanner) pair(table keyPath) {
 	p := table
 	for _, key := range s.keys() {
 		p = p.key(key)
@@ -160,7 +160,7 @@ func (s *scanner) pair(table keyPath) {
 }
 
 // keys reads a dotted key.
-func (s *scanner) keys() []string {
+func (s *lineScanner) keys() []string {
 	var keys []string
 	for {
 		s.skip(" \t.")
@@ -182,7 +182,7 @@ func (s *scanner) keys() []string {
 }
 
 // value advances over a value and records the places inside it.
-func (s *scanner) value(p keyPath) {
+func (s *lineScanner) value(p keyPath) {
 	if !s.more() {
 		return
 	}
@@ -202,7 +202,7 @@ func (s *scanner) value(p keyPath) {
 }
 
 // inside scans the entries of a list or an inline table.
-func (s *scanner) inside(end byte, each func(n int)) {
+func (s *lineScanner) inside(end byte, each func(n int)) {
 	s.depth++
 	defer func() { s.depth-- }()
 	if s.tooDeep(s.depth) {
@@ -221,7 +221,7 @@ func (s *scanner) inside(end byte, each func(n int)) {
 }
 
 // quoted advances over a string of any of TOML's four kinds.
-func (s *scanner) quoted() {
+func (s *lineScanner) quoted() {
 	quote := s.text[s.at : s.at+1]
 	if long := strings.Repeat(quote, 3); strings.HasPrefix(s.text[s.at:], long) {
 		quote = long

@@ -10,8 +10,8 @@ const (
 	burstQuiet  = time.Second // the summary goes out after this long without a new notice, or at the end of burstWithin
 )
 
-// member is an incident's notice as part of a dispatch.
-type member struct {
+// burstMember is an incident's notice as part of a dispatch.
+type burstMember struct {
 	key string
 	rev int
 }
@@ -19,7 +19,7 @@ type member struct {
 // burst separates a few notices, which are sent at once, from many, which are grouped into a summary.
 type burst struct {
 	recent  []time.Time // times of the latest notices, at most burstOver+1
-	waiting []member
+	waiting []burstMember
 	newest  time.Time
 	// until is the end of the latest burst. Sentences wait for it, so that the whole burst is one sentence.
 	until time.Time
@@ -48,7 +48,7 @@ func (b *burst) single(now time.Time) bool {
 func (b *burst) on(now time.Time) bool { return now.Before(b.until) }
 
 // join adds a notice to the summary that already shows its incident.
-func (b *burst) join(m member, now time.Time) {
+func (b *burst) join(m burstMember, now time.Time) {
 	b.newest = now
 	if !b.on(now) {
 		b.until = now.Add(burstQuiet)
@@ -65,7 +65,7 @@ func (b *burst) due() time.Time {
 }
 
 // take returns the waiting notices and clears the list.
-func (b *burst) take() []member {
+func (b *burst) take() []burstMember {
 	w := b.waiting
 	b.waiting = nil
 	return w

@@ -29,7 +29,7 @@ type caller struct {
 	Channel
 	calls chan call
 	// stuck receives the result of a call that ignored its deadline, if it ever returns. Only serve touches it.
-	stuck chan result
+	stuck chan deliveryResult
 }
 
 // call is one call to make: deliver the notice, or withdraw a popup.
@@ -42,8 +42,8 @@ type call struct {
 	stop chan struct{}
 }
 
-// result is the outcome of a call.
-type result struct {
+// deliveryResult is the outcome of a call.
+type deliveryResult struct {
 	channel *channelState
 	call    call
 	word    string
@@ -55,7 +55,7 @@ type result struct {
 var errPanic = errors.New("the channel panicked")
 
 // serve makes the calls of the channel, whose state it passes back with each result.
-func (w *caller) serve(ctx context.Context, of *channelState, results chan<- result) {
+func (w *caller) serve(ctx context.Context, of *channelState, results chan<- deliveryResult) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -69,13 +69,13 @@ func (w *caller) serve(ctx context.Context, of *channelState, results chan<- res
 }
 
 // attempt makes one call and returns in time even if the channel does not.
-func (w *caller) attempt(ctx context.Context, j call) result {
+func (w *caller) attempt(ctx context.Context, j call) deliveryResult {
 	if w.stuck != nil {
 		select {
 		case <-w.stuck:
 			w.stuck = nil
 		default:
-			return result{word: ResultFailed, err: errors.New("an earlier call has not come back")}
+			return deliveryResult{word: ResultFailed, err: errors.New("an earlier call has not come back")}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.Deadline)
@@ -89,7 +89,7 @@ func (w *caller) attempt(ctx context.Context, j call) result {
 			}
 		}()
 	}
-	back := make(chan result, 1)
+	back := make(chan deliveryResult, 1)
 	go func() { back <- w.invoke(ctx, j) }()
 	select {
 	case r := <-back:
@@ -103,14 +103,14 @@ func (w *caller) attempt(ctx context.Context, j call) result {
 		return r
 	case <-patience.C:
 		w.stuck = back
-		return result{word: ResultTimeout, err: fmt.Errorf("it does not come back: %w", ctx.Err())}
+		return deliveryResult{word: ResultTimeout, err: fmt.Errorf("it does not come back: %w", ctx.Err())}
 	}
 }
 
-func (w *caller) invoke(ctx context.Context, j call) (r result) {
+func (w *caller) invoke(ctx context.Context, j call) (r deliveryResult) {
 	defer func() {
 		if p := recover(); p != nil {
-			r = result{word: ResultFailed, err: fmt.Errorf("%w: %v", errPanic, p), stack: debug.Stack()}
+			r = deliveryResult{word: ResultFailed, err: fmt.Errorf("%w: %v", errPanic, p), stack: debug.Stack()}
 		}
 	}()
 	word, err := ResultWithdrawn, error(nil)
@@ -127,5 +127,5 @@ func (w *caller) invoke(ctx context.Context, j call) (r result) {
 	case err != nil:
 		word = ResultFailed
 	}
-	return result{word: word, err: err}
+	return deliveryResult{word: word, err: err}
 }

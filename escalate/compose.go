@@ -36,7 +36,7 @@ func (c *Dispatcher) sweep() {
 				c.ledger.signal()
 				continue
 			}
-			c.conclude(q.dispatch, w, result{})
+			c.conclude(q.dispatch, w, deliveryResult{})
 		}
 	}
 }
@@ -74,9 +74,9 @@ func (c *Dispatcher) compose(w *channelState, taken []*queued, now time.Time) (c
 		}
 		switch {
 		case len(live) == 0:
-			c.conclude(q.dispatch, w, result{})
+			c.conclude(q.dispatch, w, deliveryResult{})
 		case w.speaks() && now.Sub(q.since) > sentenceStale:
-			c.conclude(q.dispatch, w, result{word: ResultDropped, err: errStale, call: call{told: keysOf(live)}})
+			c.conclude(q.dispatch, w, deliveryResult{word: ResultDropped, err: errStale, call: call{told: keysOf(live)}})
 		default:
 			j.queued, news = append(j.queued, q), append(news, live...)
 		}

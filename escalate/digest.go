@@ -84,7 +84,7 @@ func (c *Dispatcher) announce(d *dispatch) {
 }
 
 // announced processes the result of such a message. After a failure the next channel gets it.
-func (c *Dispatcher) announced(d *dispatch, w *channelState, r result) {
+func (c *Dispatcher) announced(d *dispatch, w *channelState, r deliveryResult) {
 	if r.err != nil {
 		c.log.Warn("announce", "channel", w.Name, "result", r.word, "error", r.err)
 		c.announce(d)

@@ -13,7 +13,7 @@ import (
 // dispatch is one notice, one withdrawal of a popup, or one message outside the ledger, on its way through the channels.
 type dispatch struct {
 	job      jobKind
-	members  []member
+	members  []burstMember
 	summary  string                // the popup's key if it is a summary of several incidents
 	morning  bool                  // the summary of the notices that waited for the end of the quiet hours
 	popup    string                // key of the popup to remove (jobWithdraw) or to show (jobAnnounce)
@@ -52,7 +52,7 @@ func (d *dispatch) spare(live []Incident) []Incident {
 }
 
 // note records the outcome of one channel in the dispatch.
-func (d *dispatch) note(channel string, r result) {
+func (d *dispatch) note(channel string, r deliveryResult) {
 	if r.err != nil {
 		d.failures = append(d.failures, channel+": "+textOf(r.err))
 		return
@@ -106,7 +106,7 @@ func (c *Dispatcher) start(d *dispatch, now time.Time) {
 func (c *Dispatcher) dropChanged(d *dispatch) []Incident {
 	live := d.live(c.ledger)
 	keys := keysOf(live)
-	d.members = slices.DeleteFunc(d.members, func(m member) bool {
+	d.members = slices.DeleteFunc(d.members, func(m burstMember) bool {
 		if !keys[m.key] {
 			delete(c.busy, m.key)
 		}
@@ -116,7 +116,7 @@ func (c *Dispatcher) dropChanged(d *dispatch) []Incident {
 }
 
 // settle processes the result of a call.
-func (c *Dispatcher) settle(r result) {
+func (c *Dispatcher) settle(r deliveryResult) {
 	w := r.channel
 	if r.err != nil && r.call.stop != nil && w.now.stop == nil {
 		r.word, r.err = ResultDropped, errNotNeeded
@@ -139,7 +139,7 @@ func (c *Dispatcher) settle(r result) {
 
 // conclude ends one channel's part in a dispatch: the next channel is tried, or the dispatch is finished. A result
 // without a word means that the channel skipped the attempt because it was no longer needed.
-func (c *Dispatcher) conclude(d *dispatch, w *channelState, r result) {
+func (c *Dispatcher) conclude(d *dispatch, w *channelState, r deliveryResult) {
 	d.waiting--
 	d.note(w.Name, r)
 	log := c.log.With("key", d.members[0].key, "incidents", len(r.call.told), "channel", w.Name, "result", r.word)
@@ -169,7 +169,7 @@ func (c *Dispatcher) conclude(d *dispatch, w *channelState, r result) {
 
 // settles reports whether a member needs no further attempt once the dispatch is over. A recovery is offered once. A
 // reminder that no channel delivers is abandoned after remindMost failures, because the operator was told before.
-func (c *Dispatcher) settles(d *dispatch, m member) bool {
+func (c *Dispatcher) settles(d *dispatch, m burstMember) bool {
 	if d.proved[m.key] || d.job == jobRecovery {
 		return true
 	}
@@ -190,7 +190,7 @@ func (c *Dispatcher) settleAll(d *dispatch) {
 	}
 }
 
-func (c *Dispatcher) delivered(d *dispatch, m member, w *channelState, r result) Delivery {
+func (c *Dispatcher) delivered(d *dispatch, m burstMember, w *channelState, r deliveryResult) Delivery {
 	out := Delivery{Channel: w.Name, Result: r.word, OK: r.err == nil, Error: textOf(r.err), Rev: m.rev, Recovery: d.job == jobRecovery}
 	if i, _ := c.ledger.get(m.key); i.Called.IsZero() {
 		out.rung = c.routes.firstRung(i)
@@ -228,7 +228,7 @@ func (c *Dispatcher) finish(d *dispatch) {
 // withdraw starts the withdrawal of the incident's first remaining popup.
 func (c *Dispatcher) withdraw(i Incident, now time.Time) {
 	popup := i.popupsToRemove()[0]
-	d := &dispatch{job: jobWithdraw, members: []member{{i.Key, i.Notice}}, popup: popup.Popup}
+	d := &dispatch{job: jobWithdraw, members: []burstMember{{i.Key, i.Notice}}, popup: popup.Popup}
 	n := slices.IndexFunc(c.channels, func(w *channelState) bool { return w.Name == popup.Channel && w.Withdraw != nil })
 	if n < 0 {
 		c.gone(d, popup.Channel, ResultStuck, errors.New("the channel is not in use any more"))
@@ -257,7 +257,7 @@ func (c *Dispatcher) needsWithdrawal(d *dispatch, w *channelState) bool {
 	return false
 }
 
-func (c *Dispatcher) withdrawn(d *dispatch, w *channelState, r result) {
+func (c *Dispatcher) withdrawn(d *dispatch, w *channelState, r deliveryResult) {
 	m := d.members[0]
 	if r.err == nil {
 		c.gone(d, w.Name, ResultWithdrawn, nil)

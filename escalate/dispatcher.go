@@ -18,7 +18,7 @@ type Dispatcher struct {
 	recorder
 	routes   routes
 	channels []*channelState // in the order in which they are tried
-	results  chan result
+	results  chan deliveryResult
 
 	// Used by Run only.
 	busy       map[string]bool // incidents in a dispatch or waiting for a summary
@@ -32,7 +32,7 @@ type Dispatcher struct {
 
 // NewDispatcher creates a dispatcher; Run starts it. Channels are in the configured order (Config.Channels).
 func NewDispatcher(l *Ledger, cfg Config, channels []Channel, now func() time.Time, log *slog.Logger) *Dispatcher {
-	c := &Dispatcher{recorder: recorder{ledger: l, now: now, log: log}, routes: routes{cfg: cfg}, results: make(chan result, len(channels)),
+	c := &Dispatcher{recorder: recorder{ledger: l, now: now, log: log}, routes: routes{cfg: cfg}, results: make(chan deliveryResult, len(channels)),
 		busy: map[string]bool{}, leaving: map[string]bool{}, retries: retries{}, digest: digest{ledger: l, at: cfg.Digest, log: log}}
 	for _, ch := range channels {
 		c.routes.channels = append(c.routes.channels, ch.Name)
@@ -113,7 +113,7 @@ func (c *Dispatcher) step(now time.Time) time.Time {
 // collect starts every job in the ledger, except those in progress and those waiting after a failure.
 func (c *Dispatcher) collect(now time.Time) (wake time.Time) {
 	owed := map[jobKey]bool{}
-	var morning []member // notices that waited for the end of the quiet hours
+	var morning []burstMember // notices that waited for the end of the quiet hours
 	causes := c.ledger.causes()
 	for _, i := range c.ledger.owed() {
 		what := jobOf(i)
@@ -137,7 +137,7 @@ func (c *Dispatcher) collect(now time.Time) (wake time.Time) {
 		}
 		c.busy[i.Key] = true
 		if i = c.catchUp(i, c.routes, now); what.job == jobTell && i.hasResult(ResultQuiet) {
-			morning = append(morning, member{key: i.Key, rev: i.Notice})
+			morning = append(morning, burstMember{key: i.Key, rev: i.Notice})
 			continue
 		}
 		c.enqueue(i, what.job, now)
@@ -149,7 +149,7 @@ func (c *Dispatcher) collect(now time.Time) (wake time.Time) {
 
 // enqueue starts one job, or adds it to a summary.
 func (c *Dispatcher) enqueue(i Incident, job jobKind, now time.Time) {
-	m := member{key: i.Key, rev: i.Notice}
+	m := burstMember{key: i.Key, rev: i.Notice}
 	b := &c.news
 	if job == jobRecovery {
 		b = &c.recoveries
@@ -162,7 +162,7 @@ func (c *Dispatcher) enqueue(i Incident, job jobKind, now time.Time) {
 	// A notice whose incident has its own popup replaces that popup: it adds no window, and a summary would leave the
 	// popup outdated.
 	if alone || i.showsPopup(i.Key) && job == jobTell {
-		c.start(&dispatch{job: job, members: []member{m}}, now)
+		c.start(&dispatch{job: job, members: []burstMember{m}}, now)
 		return
 	}
 	b.waiting = append(b.waiting, m)
@@ -185,13 +185,13 @@ func (c *Dispatcher) summarize(b *burst, now time.Time) {
 
 // startMorning starts one summary of the notices that waited for the end of the quiet hours. An incident with its own
 // popup gets a dispatch of its own, which replaces that popup.
-func (c *Dispatcher) startMorning(waited []member, now time.Time) {
-	var together []member
+func (c *Dispatcher) startMorning(waited []burstMember, now time.Time) {
+	var together []burstMember
 	summary := false
 	for _, m := range waited {
 		i, _ := c.ledger.get(m.key)
 		if i.showsPopup(m.key) {
-			c.start(&dispatch{job: jobTell, members: []member{m}}, now)
+			c.start(&dispatch{job: jobTell, members: []burstMember{m}}, now)
 			continue
 		}
 		together, summary = append(together, m), summary || i.showsPopup(newsKey)

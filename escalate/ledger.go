@@ -124,7 +124,7 @@ func (l *Ledger) Record(key string, d Delivery, settled bool) error {
 }
 
 // settle records that a notice needs no further attempt, unless a newer notice has replaced it.
-func (l *Ledger) settle(m member) error {
+func (l *Ledger) settle(m burstMember) error {
 	_, err := l.change(m.key, func(i Incident) (Incident, bool, error) {
 		owed := i.Notice == m.rev && i.Notified < m.rev
 		if owed {

@@ -67,7 +67,7 @@ func (r *recorder) begin(channel string, news []Incident) {
 
 // interrupted records that a sentence was interrupted because steward stopped. Unlike after a kill, the sentence is
 // simply spoken again.
-func (r *recorder) interrupted(res result) {
+func (r *recorder) interrupted(res deliveryResult) {
 	for _, q := range res.call.queued {
 		for _, m := range q.members {
 			if res.call.told[m.key] {

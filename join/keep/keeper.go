@@ -16,7 +16,7 @@ import (
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o, store: store{o.Root}, reaps: make(chan struct{}, 2), hook: func(string) {},
 		rows: map[string]Row{}, aside: map[string]bool{}, lives: map[string]*life{}, wake: newTrigger()}
-	k.presence = &presence{deps: o.Deps, log: o.Log, latest: map[string]notice{}, wake: newTrigger()}
+	k.presence = &presence{deps: o.Deps, log: o.Log, latest: map[string]presenceNotice{}, wake: newTrigger()}
 	k.leftProcesses = sync.OnceValues(func() ([]proc.Process, error) { return proc.Marked(envKeeper, stateMark(k.State)) })
 	return k
 }

@@ -17,28 +17,28 @@ type presence struct {
 	log  *slog.Logger
 
 	mu     sync.Mutex
-	latest map[string]notice // by Row.id: what is not written yet
+	latest map[string]presenceNotice // by Row.id: what is not written yet
 	wake   trigger
 }
 
-// notice is the latest state of one agent.
-type notice struct {
+// presenceNotice is the latest state of one agent.
+type presenceNotice struct {
 	row   Row
 	write func(context.Context) error
 }
 
 // started reports that a process acts for the agent from now on.
 func (p *presence) started(row Row, id proc.Identity) {
-	p.enqueue(notice{row, func(ctx context.Context) error { return p.deps.Enroll(ctx, row, protocol.Identity(id)) }}, true)
+	p.enqueue(presenceNotice{row, func(ctx context.Context) error { return p.deps.Enroll(ctx, row, protocol.Identity(id)) }}, true)
 }
 
 // ended reports that the agent's process has ended.
 func (p *presence) ended(row Row, id proc.Identity, e Ending, failed bool, why string) {
-	p.enqueue(notice{row, func(ctx context.Context) error { return p.deps.Leave(ctx, row, protocol.Identity(id), e, failed, why) }}, true)
+	p.enqueue(presenceNotice{row, func(ctx context.Context) error { return p.deps.Leave(ctx, row, protocol.Identity(id), e, failed, why) }}, true)
 }
 
 // enqueue keeps a notice until it is written. A notice that is not newer gives way to one that came meanwhile.
-func (p *presence) enqueue(n notice, newer bool) {
+func (p *presence) enqueue(n presenceNotice, newer bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, there := p.latest[n.row.id()]; newer || !there {
@@ -49,11 +49,11 @@ func (p *presence) enqueue(n notice, newer bool) {
 	}
 }
 
-func (p *presence) takeAll() map[string]notice {
+func (p *presence) takeAll() map[string]presenceNotice {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := p.latest
-	p.latest = map[string]notice{}
+	p.latest = map[string]presenceNotice{}
 	return all
 }
 

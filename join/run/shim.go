@@ -26,7 +26,7 @@ func Shim(in io.Reader, out io.Writer, now func() time.Time) error {
 	}
 	// The command dies with this thread (Pdeathsig) and inherits its confinement.
 	runtime.LockOSThread()
-	h := &shim{spec: &s, out: json.NewEncoder(out), now: now, requests: make(chan request, 2)}
+	h := &shim{spec: &s, out: json.NewEncoder(out), now: now, requests: make(chan shimRequest, 2)}
 	h.listen(rest)
 	if err := proc.BecomeSubreaper(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		return err
@@ -38,11 +38,11 @@ func Shim(in io.Reader, out io.Writer, now func() time.Time) error {
 	return h.out.Encode(report{Ended: &ended})
 }
 
-// request is a request to end a run early.
-type request int
+// shimRequest is a request to end a run early.
+type shimRequest int
 
 const (
-	stopRequested request = iota
+	stopRequested shimRequest = iota
 	callerGone
 )
 
@@ -50,7 +50,7 @@ type shim struct {
 	spec     *Spec
 	out      *json.Encoder
 	now      func() time.Time
-	requests chan request
+	requests chan shimRequest
 	orphaned bool // the caller is gone, so there is no reader for the report
 }
 

@@ -19,8 +19,8 @@ import (
 // hashed is the largest file, in bytes, whose content is compared. Larger files are compared by size and time.
 const hashed = 64 << 20
 
-// state is the state of a path at one moment.
-type state struct {
+// fileState is the state of a path at one moment.
+type fileState struct {
 	there bool
 	mode  os.FileMode
 	size  int64
@@ -29,7 +29,7 @@ type state struct {
 }
 
 // changed reports whether the content differs.
-func (s state) changed(now state) bool {
+func (s fileState) changed(now fileState) bool {
 	if s.mode.IsRegular() && now.mode.IsRegular() && s.size == now.size && s.size <= hashed {
 		return s.sum != now.sum
 	}
@@ -37,15 +37,15 @@ func (s state) changed(now state) bool {
 }
 
 // stateOf reads the state of a path. Only plain files are opened: reading a FIFO would block.
-func stateOf(path string) state {
+func stateOf(path string) fileState {
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode()&os.ModeSymlink != 0 {
 		info, err = os.Stat(path)
 	}
 	if err != nil {
-		return state{}
+		return fileState{}
 	}
-	s := state{there: true, mode: info.Mode(), size: info.Size(), time: info.ModTime()}
+	s := fileState{there: true, mode: info.Mode(), size: info.Size(), time: info.ModTime()}
 	if !s.mode.IsRegular() || s.size > hashed {
 		return s
 	}
@@ -64,12 +64,12 @@ func stateOf(path string) state {
 // snapshot is the state, before the command runs, of the paths that a request names and of the files below its working
 // folder.
 type snapshot struct {
-	named  map[string]state
-	listed map[string]state // size and time only; nil: too many to list
+	named  map[string]fileState
+	listed map[string]fileState // size and time only; nil: too many to list
 }
 
 func (p *plan) files() snapshot {
-	before := snapshot{named: map[string]state{}, listed: listFiles(p.dir)}
+	before := snapshot{named: map[string]fileState{}, listed: listFiles(p.dir)}
 	for _, path := range slices.Concat(p.modify, p.artifacts) {
 		before.named[path] = stateOf(path)
 	}
@@ -85,8 +85,8 @@ const (
 
 // listFiles returns the plain files below a folder, except those of git, node_modules and the protocol; nil: too many, or
 // the folder cannot be read.
-func listFiles(dir string) map[string]state {
-	files, entries := map[string]state{}, 0
+func listFiles(dir string) map[string]fileState {
+	files, entries := map[string]fileState{}, 0
 	own := filepath.FromSlash("/" + agentstatus.Base)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil && path != dir {
@@ -99,7 +99,7 @@ func listFiles(dir string) map[string]state {
 			return filepath.SkipDir
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			files[path] = state{size: info.Size(), time: info.ModTime()}
+			files[path] = fileState{size: info.Size(), time: info.ModTime()}
 		}
 		return nil
 	})

@@ -35,8 +35,8 @@ const (
 	eventOpen    = "open"
 )
 
-// event is one line of a stream, and the response to a published message.
-type event struct {
+// streamEvent is one line of a stream, and the response to a published message.
+type streamEvent struct {
 	ID      string `json:"id"`
 	Event   string `json:"event"`
 	Topic   string `json:"topic"`
@@ -168,7 +168,7 @@ func (n *Ntfy) take(line []byte, since *string, press func(Press)) bool {
 	if line = bytes.TrimSpace(line); len(line) == 0 {
 		return true
 	}
-	var e event
+	var e streamEvent
 	if json.Unmarshal(line, &e) != nil || e.Event == "" {
 		return false
 	}

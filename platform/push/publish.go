@@ -55,7 +55,7 @@ func (n *Ntfy) Send(ctx context.Context, m Message) error {
 	if err != nil {
 		return n.failure(op, err)
 	}
-	var kept event
+	var kept streamEvent
 	if json.Unmarshal(body, &kept) != nil || kept.ID == "" || kept.Event != eventMessage || kept.Topic != n.topic {
 		return &Error{Op: op + n.server.Host, Hint: hintURL, Err: errNoServer}
 	}

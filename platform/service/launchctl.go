@@ -79,8 +79,8 @@ func refused(err error, codes ...int) bool {
 	return false
 }
 
-// job is the service as loaded in launchd.
-type job struct {
+// loadedJob is the service as loaded in launchd.
+type loadedJob struct {
 	domain  string // "gui/501", "user/501" or "system"; "" if not loaded
 	state   string // launchd's state: running, not running, spawn scheduled, …
 	program string
@@ -91,13 +91,13 @@ type job struct {
 	runs    int // number of starts since it was loaded
 }
 
-func (j job) loaded() bool { return j.domain != "" }
-func (j job) target() string {
+func (j loadedJob) loaded() bool { return j.domain != "" }
+func (j loadedJob) target() string {
 	return j.domain + "/" + Label
 }
 
 // ended describes the end of the last run in launchd's words; "" if no run has ended.
-func (j job) ended() string {
+func (j loadedJob) ended() string {
 	switch {
 	case j.signal != "":
 		return "ended by a signal (" + j.signal + ")"
@@ -108,13 +108,13 @@ func (j job) ended() string {
 }
 
 // print queries launchd for the service in one domain. A domain that does not exist contains no service.
-func (l *launchd) print(ctx context.Context, domain string) (job, error) {
+func (l *launchd) print(ctx context.Context, domain string) (loadedJob, error) {
 	out, err := l.ctl(ctx, "print", domain+"/"+Label)
 	if refused(err, codeNoService, codeNoDomain, codeNoSupport, codeNoProcess) {
-		return job{}, nil
+		return loadedJob{}, nil
 	}
 	if err != nil {
-		return job{}, err
+		return loadedJob{}, err
 	}
 	j := decodePrint(out)
 	j.domain = domain
@@ -123,8 +123,8 @@ func (l *launchd) print(ctx context.Context, domain string) (job, error) {
 
 // decodePrint parses the output of launchctl print for a service. It reads only keys at brace depth one; the
 // service's endpoints use the same keys at a greater depth.
-func decodePrint(out string) job {
-	var j job
+func decodePrint(out string) loadedJob {
+	var j loadedJob
 	depth := 0
 	lines := bufio.NewScanner(strings.NewReader(out))
 	for lines.Scan() {
@@ -144,7 +144,7 @@ func decodePrint(out string) job {
 	return j
 }
 
-func (j *job) set(key, value string) {
+func (j *loadedJob) set(key, value string) {
 	switch key {
 	case "state":
 		j.state = value
@@ -166,13 +166,13 @@ func (j *job) set(key, value string) {
 }
 
 // find searches all domains that may contain the service.
-func (l *launchd) find(ctx context.Context) (job, error) {
+func (l *launchd) find(ctx context.Context) (loadedJob, error) {
 	for _, d := range l.domains() {
 		if j, err := l.print(ctx, d); err != nil || j.loaded() {
 			return j, err
 		}
 	}
-	return job{}, nil
+	return loadedJob{}, nil
 }
 
 // disabled reads launchd's record of disabled services, which outlives the plist.
@@ -210,7 +210,7 @@ func (l *launchd) bootstrap(ctx context.Context, domain, plist string) error {
 }
 
 // ending reports whether launchd has told the service to stop. The words differ between versions.
-func (j job) ending() bool {
+func (j loadedJob) ending() bool {
 	return strings.Contains(j.state, "stop") || strings.Contains(j.state, "SIG") || strings.Contains(j.state, "exit")
 }
 
@@ -283,7 +283,7 @@ func (l *launchd) until(ctx context.Context, most time.Duration, ask func() (don
 }
 
 // fill copies launchd's data about a loaded service into s.
-func (j job) fill(s *Status) {
+func (j loadedJob) fill(s *Status) {
 	s.PID, s.Restarts = j.pid, max(0, j.runs-1)
 	if j.program != "" {
 		s.Binary = j.program // the running program, even if the file has changed since

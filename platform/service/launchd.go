@@ -125,7 +125,7 @@ func sumOf(name string) (string, error) {
 
 // before is the state before a change.
 type before struct {
-	job      job
+	job      loadedJob
 	text     string
 	there    bool // the plist exists
 	disabled bool
@@ -276,9 +276,9 @@ func (l *launchd) Uninstall(ctx context.Context) (Outcome, error) {
 }
 
 // known returns the current state of an installed service; ErrNotInstalled if there is none.
-func (l *launchd) known(ctx context.Context) (job, error) {
+func (l *launchd) known(ctx context.Context) (loadedJob, error) {
 	if err := l.permitted(); err != nil {
-		return job{}, err
+		return loadedJob{}, err
 	}
 	j, err := l.find(ctx)
 	if err != nil || j.loaded() {
@@ -299,7 +299,7 @@ func (l *launchd) Start(ctx context.Context) error {
 	return doing("start the service", l.start(ctx, j))
 }
 
-func (l *launchd) start(ctx context.Context, j job) error {
+func (l *launchd) start(ctx context.Context, j loadedJob) error {
 	if j.state == "running" {
 		return nil
 	}
@@ -344,7 +344,7 @@ func (l *launchd) Restart(ctx context.Context) error {
 }
 
 // terminate ends the process and returns the job as it is afterwards.
-func (l *launchd) terminate(ctx context.Context, old job) (now job, err error) {
+func (l *launchd) terminate(ctx context.Context, old loadedJob) (now loadedJob, err error) {
 	if _, err := l.ctl(ctx, "kill", "SIGTERM", old.target()); err != nil && !refused(err, codeNoProcess) {
 		return old, err
 	}

@@ -549,16 +549,16 @@ func TestLaunchdLeavesOthersAlone(t *testing.T) {
 func TestLaunchctlPrintIsRead(t *testing.T) {
 	out := "gui/501/com.livhana.steward = {\n\tactive count = 4\n\tpath = /p\n\tstate = spawn scheduled\n\n\tprogram = /b = c\n\targuments = {\n\t\tstate = running\n\t\tpid = 9\n\t}\n\truns = 4\n" +
 		"\tlast exit code = 78: EX_CONFIG\n\tlast terminating signal = Killed: 9\n\tendpoints = {\n\t\t\"x\" = {\n\t\t\tstate = active\n\t\t}\n\t}\n\tjob state = exited\n}\n"
-	want := job{state: "spawn scheduled", program: "/b = c", path: "/p", exit: "78: EX_CONFIG", signal: "Killed: 9", runs: 4}
+	want := loadedJob{state: "spawn scheduled", program: "/b = c", path: "/p", exit: "78: EX_CONFIG", signal: "Killed: 9", runs: 4}
 	if got := decodePrint(out); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := decodePrint("a = {\n\tlast exit code = (never exited)\n\tpid = 123\n"); got != (job{pid: 123}) {
+	if got := decodePrint("a = {\n\tlast exit code = (never exited)\n\tpid = 123\n"); got != (loadedJob{pid: 123}) {
 		t.Errorf("got %+v", got)
 	}
 	for state, want := range map[string]string{"running": "active", "not running": "failed", "spawn scheduled": "activating", "SIGTERMed": "inactive", "": "unknown"} {
 		s := Status{State: "inactive"}
-		if (job{state: state, exit: "1"}).fill(&s); s.State != want {
+		if (loadedJob{state: state, exit: "1"}).fill(&s); s.State != want {
 			t.Errorf("%q is %s, want %s", state, s.State, want)
 		}
 	}

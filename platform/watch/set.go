@@ -102,7 +102,7 @@ func (w *Watcher) watch(p target) error {
 	if w.adopt(p, info) {
 		return nil
 	}
-	return w.open(&folder{name: p.dir, info: info, readers: map[target]struct{}{}}, p)
+	return w.open(&watchedFolder{name: p.dir, info: info, readers: map[target]struct{}{}}, p)
 }
 
 // adopt joins an existing watch on the same folder under another name (a link, a bind mount), if there is one: the
@@ -129,13 +129,13 @@ func (w *Watcher) adopt(p target, info os.FileInfo) bool {
 }
 
 // inPlace reports whether the name still leads to the watched folder.
-func (f *folder) inPlace() bool {
+func (f *watchedFolder) inPlace() bool {
 	there, err := look(f.name)
 	return err == nil && os.SameFile(there, f.info)
 }
 
 // open registers the folder before watching it, because events may arrive before fsnotify has returned.
-func (w *Watcher) open(f *folder, p target) error {
+func (w *Watcher) open(f *watchedFolder, p target) error {
 	w.mu.Lock()
 	w.watches[f.name] = f
 	w.join(f, p)
@@ -144,7 +144,7 @@ func (w *Watcher) open(f *folder, p target) error {
 }
 
 // begin adds the watch in the kernel. Adding a folder that is already watched has no effect.
-func (w *Watcher) begin(f *folder, p target) error {
+func (w *Watcher) begin(f *watchedFolder, p target) error {
 	err := w.notify.Add(f.name)
 	if err == nil {
 		return nil
@@ -159,7 +159,7 @@ func (w *Watcher) begin(f *folder, p target) error {
 	return typed(err)
 }
 
-func (w *Watcher) join(f *folder, p target) {
+func (w *Watcher) join(f *watchedFolder, p target) {
 	f.readers[p] = struct{}{}
 	w.places[p] = f
 }

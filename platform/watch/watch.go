@@ -37,14 +37,14 @@ type Watcher struct {
 	notify  *fsnotify.Watcher
 
 	mu      sync.Mutex // never held across a call into fsnotify
-	watches map[string]*folder
-	places  map[target]*folder
+	watches map[string]*watchedFolder
+	places  map[target]*watchedFolder
 	dropped []string // dropped by Run, and not yet removed from fsnotify
 	pending pending
 }
 
-// folder is one watch under the name that fsnotify uses.
-type folder struct {
+// watchedFolder is one watch under the name that fsnotify uses.
+type watchedFolder struct {
 	name    string
 	info    fs.FileInfo
 	stale   bool // events were lost; the watch must be renewed
@@ -65,8 +65,8 @@ func New() (*Watcher, error) {
 		events:  make(chan Event),
 		fresh:   make(chan struct{}, 1),
 		notify:  notify,
-		watches: map[string]*folder{},
-		places:  map[target]*folder{},
+		watches: map[string]*watchedFolder{},
+		places:  map[target]*watchedFolder{},
 		pending: newPending(),
 	}, nil
 }
@@ -157,7 +157,7 @@ func (w *Watcher) lose() {
 }
 
 // drop removes the watch of a folder that its name no longer leads to. The next Set finds the current folder.
-func (w *Watcher) drop(f *folder) {
+func (w *Watcher) drop(f *watchedFolder) {
 	for p := range f.readers {
 		delete(w.places, p)
 		w.pending.overflow(p.key)

@@ -97,7 +97,7 @@ func (p *Project) send(id string, c protocol.Change) error {
 }
 
 // responseTo composes the answer to an escalation.
-func responseTo(o jsonfile.Object, m *message, id string, c protocol.Change, now time.Time) response {
+func responseTo(o jsonfile.Object, m *handoffMessage, id string, c protocol.Change, now time.Time) response {
 	a := c.Answer
 	context, _ := o.Object("context")
 	return response{Version: cmp.Or(text(o, "schema_version", 20), "1.0.0"), ID: id, Timestamp: now, From: human, To: cmp.Or(m.from, orchestrator),

@@ -90,7 +90,7 @@ func (p *Project) requeueInPlace(c protocol.Change, at box) error {
 	if err != nil {
 		return err
 	}
-	h := handoff{box: at, Reading: jsonfile.Reading[message]{Value: m}}
+	h := handoff{box: at, Reading: jsonfile.Reading[handoffMessage]{Value: m}}
 	switch {
 	case m.id != c.Subject.ID || h.foreign():
 		return folder.Moved("it is another handoff now")
@@ -113,7 +113,7 @@ func (p *Project) requeueInPlace(c protocol.Change, at box) error {
 }
 
 // loadMessage reads the message that a change refers to.
-func (p *Project) loadMessage(c protocol.Change) (m message, blob jsonfile.Blob, err error) {
+func (p *Project) loadMessage(c protocol.Change) (m handoffMessage, blob jsonfile.Blob, err error) {
 	o, blob, err := p.Root.Load(c.Ref.Path, maxFile)
 	if err != nil {
 		return m, blob, err

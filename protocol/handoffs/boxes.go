@@ -121,7 +121,7 @@ func (b *boxes) newHandoff(at box, file string) *handoff {
 
 // load reads a message if it changed.
 func (b *boxes) load(h *handoff) {
-	if !jsonfile.Load(b.Root, &b.Patience, &h.Reading, h.file, maxFile, func(o jsonfile.Object) message { return decodeMessage(o, h.file) }) {
+	if !jsonfile.Load(b.Root, &b.Patience, &h.Reading, h.file, maxFile, func(o jsonfile.Object) handoffMessage { return decodeMessage(o, h.file) }) {
 		return
 	}
 	if h.appeared.IsZero() {

@@ -48,7 +48,7 @@ func TestWorkflowByAnyZone(t *testing.T) {
 			for after, want := range map[time.Duration]bool{time.Second: true, -27 * time.Hour: false} {
 				s := newSite(t, file(statePath, `{"locks": {}, "agents": {}, "current_workflow": {"id": "w", "started": "`+pair[0].Text(start)+`"}}`))
 				s.look()
-				m := message{}
+				m := handoffMessage{}
 				m.created.At, m.created.Zoneless = start.Add(after), pair[1].Zone != nil
 				if m.created.Zoneless {
 					_, offset := m.created.At.In(pair[1].Zone).Zone()

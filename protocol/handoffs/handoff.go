@@ -10,7 +10,7 @@ import (
 type handoff struct {
 	file string
 	box  box
-	jsonfile.Reading[message]
+	jsonfile.Reading[handoffMessage]
 	appeared time.Time // when it arrived in this place, by the file system's clock
 	noticed  time.Time // the same, by steward's clock
 	early    bool      // it was there at the first scan

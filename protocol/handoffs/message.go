@@ -22,8 +22,8 @@ const (
 	typeAnswer     = "escalation_response"
 )
 
-// message is one file of a handoff folder (protocol 001, Message Format), as far as steward reads it.
-type message struct {
+// handoffMessage is one file of a handoff folder (protocol 001, Message Format), as far as steward reads it.
+type handoffMessage struct {
 	id, from, to, kind, status string
 	title, summary             string
 	priority                   protocol.Priority
@@ -55,7 +55,7 @@ func isWork(kind string) bool {
 	return kind != typeCompletion && kind != typeEscalation && kind != typeAnswer
 }
 
-func (m *message) isWork() bool { return isWork(m.kind) }
+func (m *handoffMessage) isWork() bool { return isWork(m.kind) }
 
 const maxText = 300
 
@@ -76,7 +76,7 @@ type envelopeFields struct {
 var idKeys = []string{"message_id", "id", "handoff_id"}
 
 // decodeMessage reads a message. A message without an id gets its file's name as its id.
-func decodeMessage(o jsonfile.Object, file string) message {
+func decodeMessage(o jsonfile.Object, file string) handoffMessage {
 	check, fields := &folder.Decoder{}, envelopeFields{}
 	check.Decode(o, &fields)
 	if !o.Has("message_id") && slices.ContainsFunc(idKeys, o.Has) { // another key with the id occurs in practice
@@ -84,7 +84,7 @@ func decodeMessage(o jsonfile.Object, file string) message {
 	}
 	payload, _ := o.Object("payload")
 	context, _ := o.Object("context")
-	m := message{id: idOf(o, file), created: o.FirstStated("timestamp"), from: folder.Clean(fields.From, 100), to: folder.Clean(fields.To, 100),
+	m := handoffMessage{id: idOf(o, file), created: o.FirstStated("timestamp"), from: folder.Clean(fields.From, 100), to: folder.Clean(fields.To, 100),
 		kind: folder.Clean(fields.Type, 60), status: strings.ToLower(folder.Clean(fields.Status, 40))}
 	if _, ok := o.Time("timestamp"); ok == jsonfile.Wrong {
 		check.Add(protocol.Low, "timestamp", "is not a time")
@@ -196,7 +196,7 @@ var routes = [...]route{
 }
 
 // wrongRoute returns how the message's route departs from the table; "" if it does not, or cannot be judged.
-func (m *message) wrongRoute() string {
+func (m *handoffMessage) wrongRoute() string {
 	for _, r := range routes {
 		if r.kind != m.kind || m.from == "" || m.to == "" {
 			continue
@@ -218,4 +218,6 @@ func article(word string) string {
 }
 
 // stopped reports whether the agent gave the handoff back unfinished.
-func (m *message) stopped() bool { return m.status == statusRejected || m.status == statusFailed }
+func (m *handoffMessage) stopped() bool {
+	return m.status == statusRejected || m.status == statusFailed
+}

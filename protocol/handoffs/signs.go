@@ -23,7 +23,7 @@ type signs struct {
 func newSigns() *signs { return &signs{map[string]string{}, times{}} }
 
 // addSent records a message as its sender's newest.
-func (s *signs) addSent(m *message) {
+func (s *signs) addSent(m *handoffMessage) {
 	newest := m.created.At.Format("20060102150405.000") + " " + m.id
 	if m.from != "" && newest > s.sent[m.from] && len(s.sent) < 2*maxEntries {
 		s.sent[m.from] = newest

@@ -76,7 +76,7 @@ func scan(doc []byte) (node, error) {
 	case bytes.HasPrefix(body, []byte("\xff\xfe")) || bytes.HasPrefix(body, []byte("\xfe\xff")):
 		return node{}, refuse(ErrBad, doc, 0, "", "UTF-16; write it as UTF-8")
 	}
-	s := scanner{jsontext.NewDecoder(bytes.NewBuffer(whole)), shift}
+	s := tokenScanner{jsontext.NewDecoder(bytes.NewBuffer(whole)), shift}
 	n, err := s.value(1)
 	if err != nil {
 		return node{}, unreadable(doc, shift, whole, err)
@@ -92,15 +92,15 @@ func scan(doc []byte) (node, error) {
 	return n, nil
 }
 
-// scanner records positions while the library checks the syntax, UTF-8 and that no key stands twice.
-type scanner struct {
+// tokenScanner records positions while the library checks the syntax, UTF-8 and that no key stands twice.
+type tokenScanner struct {
 	d     *jsontext.Decoder
 	shift int // of the decoder's offsets in the document
 }
 
 var errDeep = errors.New("nested deeper than " + strconv.Itoa(MaxDepth))
 
-func (s scanner) value(depth int) (n node, err error) {
+func (s tokenScanner) value(depth int) (n node, err error) {
 	n.kind = byte(s.d.PeekKind())
 	if n.kind != '{' && n.kind != '[' {
 		raw, err := s.d.ReadValue()
@@ -136,7 +136,7 @@ func (s scanner) value(depth int) (n node, err error) {
 	return n, err
 }
 
-func (s scanner) member(depth int) (m member, err error) {
+func (s tokenScanner) member(depth int) (m member, err error) {
 	key, err := s.d.ReadValue()
 	if err != nil {
 		return m, err

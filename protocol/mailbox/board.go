@@ -157,11 +157,11 @@ func heard(clock *folder.Clock, st status, known map[string]silence) map[string]
 
 // atWork reports whether a role works under a living orchestrator. Such a role counts as present however silent it is: it
 // is the orchestrator's child, and the orchestrator notices its end.
-func (v *view) atWork(r *role) bool { return v.orchestrator.lives() && !r.idle() }
+func (v *queueView) atWork(r *role) bool { return v.orchestrator.lives() && !r.idle() }
 
 // agents returns the orchestrator and the roles. Without an orchestrator nothing is expected of the roles, because they
 // are its children.
-func (v *view) agents() (list []protocol.Agent) {
+func (v *queueView) agents() (list []protocol.Agent) {
 	if a, ok := v.orchestratorAgent(); ok {
 		list = append(list, a)
 	}

@@ -36,7 +36,7 @@ func finding(s protocol.Subject, code, field string, severity protocol.Severity,
 }
 
 // findings lists all defects: the orchestrator's first, then those of tasks, messages and files.
-func (v *view) findings(tasks []protocol.Task) []protocol.Finding {
+func (v *queueView) findings(tasks []protocol.Task) []protocol.Finding {
 	list := append(v.orchestratorFindings(), v.overLimit()...)
 	for i := range list {
 		list[i].Path = v.status.file // this file states which processes and roles are at work
@@ -55,7 +55,7 @@ func fileIssues(file string, issues folder.Issues) (list []protocol.Finding) {
 	return list
 }
 
-func (v *view) orchestratorFindings() (list []protocol.Finding) {
+func (v *queueView) orchestratorFindings() (list []protocol.Finding) {
 	o, b, subject := v.orchestrator, &v.status.Value, about(protocol.KindAgent, orchestratorName)
 	if o.verdict == gone && b.running && !o.signedOff(b) {
 		list = append(list, finding(subject, "running", "orchestrator.running", protocol.Medium,
@@ -77,7 +77,7 @@ func (v *view) orchestratorFindings() (list []protocol.Finding) {
 
 // overLimit lists the roles that work for a living orchestrator and have been silent for longer than allowed. Silence does
 // not prove a role dead. Time before the orchestrator was running is not counted.
-func (v *view) overLimit() (list []protocol.Finding) {
+func (v *queueView) overLimit() (list []protocol.Finding) {
 	for i := range v.status.Value.roles {
 		r := &v.status.Value.roles[i]
 		limit := r.limit(v.opts)
@@ -90,7 +90,7 @@ func (v *view) overLimit() (list []protocol.Finding) {
 	return list
 }
 
-func (v *view) taskFindings(t *protocol.Task, r *record) (list []protocol.Finding) {
+func (v *queueView) taskFindings(t *protocol.Task, r *record) (list []protocol.Finding) {
 	add := func(code, field string, severity protocol.Severity, format string, args ...any) *protocol.Finding {
 		list = append(list, finding(about(protocol.KindTask, r.id), code, field, severity, format, args...))
 		return &list[len(list)-1]
@@ -131,7 +131,7 @@ func because(words, reason string) string {
 }
 
 // messageFindings lists the defects of messages, and the build findings of the newest report about each task.
-func (v *view) messageFindings() (list []protocol.Finding) {
+func (v *queueView) messageFindings() (list []protocol.Finding) {
 	newest, approved := map[string]*message{}, map[string]bool{}
 	for _, r := range v.shown {
 		approved[r.id] = r.status == completed
@@ -169,7 +169,7 @@ func (v *view) messageFindings() (list []protocol.Finding) {
 }
 
 // misplaced lists the messages and tasks in the layout that is not in use, where no program reads them.
-func (v *view) misplaced() (list []protocol.Finding) {
+func (v *queueView) misplaced() (list []protocol.Finding) {
 	severity := protocol.High
 	if !v.used.queue.There {
 		severity = protocol.Medium
@@ -193,7 +193,7 @@ const readWithin = 10 * time.Minute
 // unread lists the mailboxes in use with unread messages (protocol 003, Reading Messages: "Update lastRead timestamp"). It
 // uses the file's own age, because agents invent timestamps. The program writes null for lastRead and never updates it, so
 // null says nothing while its orchestrator lives.
-func (v *view) unread() (list []protocol.Finding) {
+func (v *queueView) unread() (list []protocol.Finding) {
 	open := map[string]bool{"": true}
 	for _, r := range v.shown {
 		open[r.id] = r.status != completed && r.status != rejected

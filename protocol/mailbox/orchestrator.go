@@ -229,7 +229,7 @@ func inside(project, dir string) bool {
 
 // orchestratorAgent returns the orchestrator as an agent. It sets Ref only if the running flag must be corrected. After the
 // correction, Recorded says so and no further change is requested.
-func (v *view) orchestratorAgent() (protocol.Agent, bool) {
+func (v *queueView) orchestratorAgent() (protocol.Agent, bool) {
 	o, b := v.orchestrator, &v.status.Value
 	if !b.there && o.verdict == unnamed {
 		return protocol.Agent{}, false

@@ -49,7 +49,7 @@ func decodeQuestion(kind string, o jsonfile.Object) *question {
 
 // questions lists the messages that ask for a decision and have no answer yet. A question is over when its message is
 // cleared, or when a later answer to the same task exists.
-func (v *view) questions() (list []protocol.Question) {
+func (v *queueView) questions() (list []protocol.Question) {
 	seen := map[string]bool{}
 	for m, l := range allMessages(v.mail) {
 		if l.question == nil || answered(l, m.file, v.mail) {
@@ -74,7 +74,7 @@ func (l *message) questionID() string {
 
 // questionDue is when the user is to be told of a question: at once, or after the time that a lead may take for an answer.
 // The agents may settle a question that is neither blocking nor severe among themselves first.
-func (v *view) questionDue(l *message, m located) time.Time {
+func (v *queueView) questionDue(l *message, m located) time.Time {
 	if q := l.question; q.blocking || q.severity.Rank() >= protocol.High.Rank() || v.opts.Lead == 0 {
 		return time.Time{}
 	}

@@ -90,8 +90,8 @@ func (r *reader) mail() []located {
 	return append(used.mail(true), other.mail(false)...)
 }
 
-// view is one scan as values.
-type view struct {
+// queueView is one scan as values.
+type queueView struct {
 	*reader
 	used, other *layout
 	queue       *queue
@@ -102,9 +102,9 @@ type view struct {
 }
 
 // view returns what the tasks, agents, questions and findings are derived from.
-func (r *reader) view() *view {
+func (r *reader) view() *queueView {
 	used, other := r.inUse()
-	v := &view{reader: r, used: used, other: other, queue: &used.queue.Value, status: r.status(), mail: r.mail(), firstBox: map[string]located{}}
+	v := &queueView{reader: r, used: used, other: other, queue: &used.queue.Value, status: r.status(), mail: r.mail(), firstBox: map[string]located{}}
 	keep := map[string]bool{}
 	for m, l := range allMessages(v.mail) {
 		if l.task != "" && !keep[l.task] {

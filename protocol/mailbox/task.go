@@ -9,7 +9,7 @@ import (
 )
 
 // tasks lists the tasks of queue.json.
-func (v *view) tasks() []protocol.Task {
+func (v *queueView) tasks() []protocol.Task {
 	list := make([]protocol.Task, 0, len(v.shown))
 	for _, r := range v.shown {
 		list = append(list, v.task(r))
@@ -21,7 +21,7 @@ func (v *view) tasks() []protocol.Task {
 const rejectedCode = "REJECTED"
 
 // task converts one task of queue.json for the policies.
-func (v *view) task(r *record) protocol.Task {
+func (v *queueView) task(r *record) protocol.Task {
 	since := v.since(r)
 	t := protocol.Task{Request: protocol.Request{
 		ID: r.id, Agent: developer, Source: "tech-lead", Type: r.kind, Title: r.title, Priority: r.priority, Timeout: protocol.NoTimeout,
@@ -54,7 +54,7 @@ func (v *view) task(r *record) protocol.Task {
 }
 
 // since returns when the task entered its current state.
-func (v *view) since(r *record) time.Time {
+func (v *queueView) since(r *record) time.Time {
 	if k := v.history.tracks[r.id]; k != nil {
 		return k.since
 	}
@@ -64,7 +64,7 @@ func (v *view) since(r *record) time.Time {
 // lost returns the proof that no process works on a task in progress; "" if there is none. The proof: no orchestrator
 // lives, it left no process running, and neither the task nor a working agent has shown a sign of life for as long as a
 // developer may be silent.
-func (v *view) lost(r *record) string {
+func (v *queueView) lost(r *record) string {
 	if v.orchestrator.lives() || len(v.orchestrator.children) > 0 {
 		return ""
 	}
@@ -93,7 +93,7 @@ const clearAfter = time.Minute
 
 // leftMessages returns the mailbox that still contains messages of a completed task although they should have been cleared
 // (protocol 003, Clearing Messages).
-func (v *view) leftMessages(r *record) *protocol.Ref {
+func (v *queueView) leftMessages(r *record) *protocol.Ref {
 	m, ok := v.firstBox[r.id]
 	if !ok {
 		return nil
@@ -110,7 +110,7 @@ func (v *view) leftMessages(r *record) *protocol.Ref {
 
 // rejections returns how often a task was rejected: the highest count among the file, the ledger and steward's own
 // observations.
-func (v *view) rejections(r *record) int {
+func (v *queueView) rejections(r *record) int {
 	recorded := 0
 	for _, k := range v.attempts.Of(r.id) {
 		if k.Code == rejectedCode {
@@ -128,7 +128,7 @@ func (v *view) rejections(r *record) int {
 
 // measures returns the project's metrics: the number of rejections, the number of failed builds, and the mean time of a
 // review.
-func (v *view) measures() []protocol.Measure {
+func (v *queueView) measures() []protocol.Measure {
 	if !v.used.queue.Good {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // agents lists the orchestrator, if it has a pid file, and the workers that are of interest.
-func (v view) agents(verdicts map[string]verdict) (list []protocol.Agent) {
+func (v kanbanView) agents(verdicts map[string]verdict) (list []protocol.Agent) {
 	if o := v.orchestrator; o.claimed() {
 		list = append(list, protocol.Agent{Name: orchestratorName, Processes: protocol.Processes{PID: o.pid, Process: o.leader}, Presence: o.presence, Evidence: o.evidence})
 	}
@@ -33,7 +33,7 @@ func (v view) agents(verdicts map[string]verdict) (list []protocol.Agent) {
 
 // isShown reports whether a worker is shown as an agent: it is at work, or the newest of a task in progress, or has a pid
 // file and its task is to be done, or failed or was dropped recently.
-func (v view) isShown(w *worker, inHand bool) bool {
+func (v kanbanView) isShown(w *worker, inHand bool) bool {
 	if w.session.presence == protocol.PresenceHere || v.workers.newest(w.task) != w {
 		return w.session.presence == protocol.PresenceHere
 	}
@@ -44,7 +44,7 @@ func (v view) isShown(w *worker, inHand bool) bool {
 // statusOf maps each of the three pid files to the agent's status while the file's process lives.
 var statusOf = map[string]string{pidFiles[0]: "running", pidFiles[1]: "resuming", pidFiles[2]: "deciding"}
 
-func (v view) agent(w *worker) protocol.Agent {
+func (v kanbanView) agent(w *worker) protocol.Agent {
 	s := &w.session
 	a := protocol.Agent{Name: w.name, Processes: protocol.Processes{PID: s.pid, Process: s.leader, Orphans: slices.Clone(s.orphans)}, Tasks: []string{w.task}, Status: statusOf[s.leading],
 		Presence: s.presence, Evidence: s.evidence}
@@ -60,7 +60,7 @@ func (v view) agent(w *worker) protocol.Agent {
 }
 
 // agentFindings reports the processes that a worker left behind, and its newest error.
-func (v view) agentFindings(w *worker) (list []protocol.Finding) {
+func (v kanbanView) agentFindings(w *worker) (list []protocol.Finding) {
 	subject, s := protocol.Subject{Kind: protocol.KindAgent, ID: w.name}, &w.session
 	if left := slices.Concat(s.orphans, s.strays); len(left) > 0 {
 		text := fmt.Sprintf("its leader %d is gone, and %d processes of its session go on: %s", s.pid, len(left), v.table.describe(left, true))

@@ -29,8 +29,8 @@ const (
 	stateFailed  = "failed"  // the resume command could not be started, or failed at once
 )
 
-// answer is the record of a user's answer.
-type answer struct {
+// recordedAnswer is the record of a user's answer.
+type recordedAnswer struct {
 	Key    string `json:"incident"`
 	At     string `json:"decided_at"`
 	By     string `json:"decided_by"`
@@ -46,8 +46,8 @@ type answer struct {
 
 // answers holds the newest answers about one task.
 type answers struct {
-	Task    string   `json:"task"`
-	Answers []answer `json:"answers"` // oldest first
+	Task    string           `json:"task"`
+	Answers []recordedAnswer `json:"answers"` // oldest first
 }
 
 const (
@@ -58,16 +58,18 @@ const (
 
 func answersFile(id string) string { return answersDir + "/" + id + ".json" }
 
-func answerOf(c protocol.Change) answer {
+func answerOf(c protocol.Change) recordedAnswer {
 	a := c.Answer
-	return answer{Key: folder.Line(a.Key, 200), At: a.At.UTC().Format(time.RFC3339Nano), By: folder.Line(a.By, 200), Option: folder.Line(a.Option, 200),
+	return recordedAnswer{Key: folder.Line(a.Key, 200), At: a.At.UTC().Format(time.RFC3339Nano), By: folder.Line(a.By, 200), Option: folder.Line(a.Option, 200),
 		Label: folder.Short(a.Label, maxWords), Why: folder.Short(a.Why, maxWords), Sum: c.Ref.Sum}
 }
 
 // is reports whether both are the same answer. The key alone is not enough: a reopened incident keeps its key.
-func (a *answer) is(other *answer) bool { return a.Key == other.Key && a.At == other.At }
+func (a *recordedAnswer) is(other *recordedAnswer) bool {
+	return a.Key == other.Key && a.At == other.At
+}
 
-func (a *answer) failure() error { return fmt.Errorf("%w: %s", ErrResume, a.Error) }
+func (a *recordedAnswer) failure() error { return fmt.Errorf("%w: %s", ErrResume, a.Error) }
 
 func decodeAnswers(text []byte) (answers, error) {
 	var list answers
@@ -76,7 +78,7 @@ func decodeAnswers(text []byte) (answers, error) {
 }
 
 // put adds an answer to those of its task, or replaces it there, and keeps the newest maxAnswers.
-func (l *answers) put(a answer) {
+func (l *answers) put(a recordedAnswer) {
 	for i := range l.Answers {
 		if old := &l.Answers[i]; old.is(&a) {
 			if a.Marker == "" {
@@ -91,7 +93,7 @@ func (l *answers) put(a answer) {
 }
 
 // record writes down that an answer is in a state. It replaces an earlier record of the same answer.
-func (w *writer) record(id string, a answer, state string) error {
+func (w *writer) record(id string, a recordedAnswer, state string) error {
 	a.State, a.Since = state, w.Now.UTC().Format(time.RFC3339Nano)
 	err := w.Root.Mkdir(answersDir, 0o755)
 	if err == nil {
@@ -114,21 +116,21 @@ func (w *writer) record(id string, a answer, state string) error {
 }
 
 // recorded returns the record of an answer; the zero answer if there is none.
-func (w *writer) recorded(id string, n answer) (answer, error) {
+func (w *writer) recorded(id string, n recordedAnswer) (recordedAnswer, error) {
 	blob, err := w.Root.Read(answersFile(id), maxFile)
 	var list answers
 	if err == nil {
 		list, err = decodeAnswers(blob.Data)
 	}
 	if folder.IgnoreMissing(err) != nil {
-		return answer{}, fmt.Errorf("read the answers on record: %w", err)
+		return recordedAnswer{}, fmt.Errorf("read the answers on record: %w", err)
 	}
 	for _, a := range list.Answers {
 		if a.is(&n) {
 			return a, nil
 		}
 	}
-	return answer{}, nil
+	return recordedAnswer{}, nil
 }
 
 // answer carries out a user's decision about a task. The kanban has a marker for the effect (protocol 002, Status Updates)
@@ -180,7 +182,7 @@ func (w *writer) item(id string) (kanban []byte, it *item, err error) {
 
 // decide marks a failed or lost task as the user decided. A task whose pull request is open is neither: it is complete
 // when the pull request is merged, and its program marks it then (protocol 002, Status Updates: post-PR merge).
-func (w *writer) decide(ctx context.Context, c protocol.Change, a answer, to byte) error {
+func (w *writer) decide(ctx context.Context, c protocol.Change, a recordedAnswer, to byte) error {
 	id := c.Subject.ID
 	err := w.mark(ctx, c, string([]rune{failed, working}), to, func([]byte) error { return w.record(id, a, stateTaken) })
 	if err != nil {
@@ -192,7 +194,7 @@ func (w *writer) decide(ctx context.Context, c protocol.Change, a answer, to byt
 // resume lets the program itself resume a failed or lost task. It records the answer before it starts the command. After a
 // crash it is unknown whether the command started: it counts as started if it still runs, or if the task's marker has
 // changed. Otherwise it had no effect and is run.
-func (w *writer) resume(ctx context.Context, c protocol.Change, a, old answer) error {
+func (w *writer) resume(ctx context.Context, c protocol.Change, a, old recordedAnswer) error {
 	id := c.Subject.ID
 	busy, err := w.resumes.busy(id)
 	switch {

@@ -14,8 +14,8 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// board is the last good reading of the kanban, with the changes that steward observed in it.
-type board struct {
+// taskBoard is the last good reading of the kanban, with the changes that steward observed in it.
+type taskBoard struct {
 	file         jsonfile.Reading[[]item]
 	doubt        jsonfile.Sum // checksum of a text from which tasks were missing
 	from         time.Time    // since when that text has been there
@@ -52,7 +52,7 @@ type track struct {
 
 // read brings the board up to date. If tasks are missing from the text, a writer may be at work, so the text counts only
 // after it has stood for a while (protocol 002, Status Updates: only markers change, and tasks are added).
-func (b *board) read(f *folder.Folder) {
+func (b *taskBoard) read(f *folder.Folder) {
 	was := b.file.Value
 	read := jsonfile.LoadText(f.Root, &f.Patience, &b.file, kanbanFile, maxKanban, func(text []byte) ([]item, error) {
 		if len(bytes.TrimSpace(text)) == 0 {
@@ -97,7 +97,7 @@ func missingFrom(now, before []item) string {
 
 // enter takes over the tasks that were read. A task whose marker is unchanged keeps its track. seen reports whether
 // steward had read tasks before.
-func (b *board) enter(seen bool, stamp, now time.Time) {
+func (b *taskBoard) enter(seen bool, stamp, now time.Time) {
 	items, was := b.file.Value, b.byID
 	b.tasks, b.byID = make([]*entry, 0, len(items)), make(map[string]*entry, len(items))
 	for i := range items {
@@ -121,7 +121,7 @@ func (b *board) enter(seen bool, stamp, now time.Time) {
 const sameEnd = 10 * time.Minute
 
 // dateEndings sets the end times of newly read tasks, as far as files show them.
-func (b *board) dateEndings(f *folder.Folder, marked *failures, ws *workers) {
+func (b *taskBoard) dateEndings(f *folder.Folder, marked *failures, ws *workers) {
 	if !b.undated {
 		return
 	}
@@ -140,7 +140,7 @@ func (b *board) dateEndings(f *folder.Folder, marked *failures, ws *workers) {
 
 // choose selects the tasks that a scan is about: all open ones, those that ended after since, and those that wait for the
 // user, however old, because the user names them in commands. A zero since means all.
-func (b *board) choose(since time.Time) {
+func (b *taskBoard) choose(since time.Time) {
 	b.open = nil
 	var news, calls []*entry
 	for _, e := range b.tasks {
@@ -178,7 +178,7 @@ func newestEnded(list []*entry) []*entry {
 
 // noteMissing reports a missing kanban as a fault if there are workers. It waits first, because a kanban that is being
 // rewritten reappears within moments.
-func (b *board) noteMissing(f *folder.Folder, workers bool) {
+func (b *taskBoard) noteMissing(f *folder.Folder, workers bool) {
 	if b.file.There || !workers {
 		b.fault, b.gone = nil, time.Time{}
 		return

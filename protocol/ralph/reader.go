@@ -19,7 +19,7 @@ type reader struct {
 	opts Options
 	sys  system
 
-	board        board
+	board        taskBoard
 	workers      workers
 	orchestrator orchestrator
 	events       eventLog
@@ -43,7 +43,7 @@ func (r *reader) forget() {
 	if r.real, err = filepath.EvalSymlinks(r.dir); err != nil {
 		r.real = r.dir
 	}
-	r.board, r.workers = board{}, workers{Folder: r.Folder, all: map[string]*worker{}}
+	r.board, r.workers = taskBoard{}, workers{Folder: r.Folder, all: map[string]*worker{}}
 	r.orchestrator, r.head, r.logs = orchestrator{}, headWatch{}, folder.Listing{}
 	r.events, r.failures = newEventLog(), failures{}
 	r.reported = jsonfile.Reading[[]violation]{}
@@ -89,7 +89,7 @@ func (r *reader) judge() {
 }
 
 // view returns what the decisions about tasks and agents are based on.
-func (r *reader) view() view { return view{r} }
+func (r *reader) view() kanbanView { return kanbanView{r} }
 
 // faults lists the files that cannot be used, by path.
 func (r *reader) faults() []protocol.Fault {

@@ -108,7 +108,7 @@ func (w *worker) finding(code, field string, severity protocol.Severity, text st
 }
 
 // findings lists everything that needs no repair of steward's.
-func (v view) findings(verdicts map[string]verdict) []protocol.Finding {
+func (v kanbanView) findings(verdicts map[string]verdict) []protocol.Finding {
 	list := slices.Clone(v.board.lineFindings)
 	for _, w := range v.workers.live {
 		d, inHand := verdicts[w.task]
@@ -130,7 +130,7 @@ func (v view) findings(verdicts map[string]verdict) []protocol.Finding {
 }
 
 // taskFindings lists what a task's newest worker reports, and the worker's violations.
-func (v view) taskFindings(w *worker, d verdict) (list []protocol.Finding) {
+func (v kanbanView) taskFindings(w *worker, d verdict) (list []protocol.Finding) {
 	e := v.board.byID[w.task]
 	if e == nil || e.marker != working && e.marker != approval && e.marker != failed {
 		return nil

@@ -17,8 +17,8 @@ const defaultGrace = time.Minute
 
 func (o *Options) grace() time.Duration { return cmp.Or(o.Grace, defaultGrace) }
 
-// view decides about tasks and agents. Its methods read the values of the last scan.
-type view struct{ *reader }
+// kanbanView decides about tasks and agents. Its methods read the values of the last scan.
+type kanbanView struct{ *reader }
 
 // isRecent reports whether a time is not history. A zero time counts as recent.
 func isRecent(at, since time.Time) bool { return at.IsZero() || !at.Before(since) }
@@ -34,7 +34,7 @@ type verdict struct {
 }
 
 // judgeTasks judges the tasks in progress, by id.
-func (v view) judgeTasks() map[string]verdict {
+func (v kanbanView) judgeTasks() map[string]verdict {
 	verdicts := map[string]verdict{}
 	for _, e := range v.board.open {
 		if e.marker == working {
@@ -45,7 +45,7 @@ func (v view) judgeTasks() map[string]verdict {
 }
 
 // judgeTask decides whether a process works on a task in progress.
-func (v view) judgeTask(it *item, tr *track) verdict {
+func (v kanbanView) judgeTask(it *item, tr *track) verdict {
 	if !v.table.known {
 		return verdict{idle: true, evidence: "its processes cannot be seen here, so nothing is expected of it"}
 	}
@@ -95,7 +95,7 @@ func (v view) judgeTask(it *item, tr *track) verdict {
 // has no folder either. It is not starting once the kanban and the worker's folder have both been unchanged for the grace,
 // or once steward has seen the task in this state for the grace. Both are needed: a kanban in use is rewritten again and
 // again, and steward itself may have started a moment ago.
-func (v view) isSetUp(w *worker, tr *track) bool {
+func (v kanbanView) isSetUp(w *worker, tr *track) bool {
 	name := ""
 	newest := v.board.file.Stamp.ModTime()
 	if tr.live {
@@ -118,7 +118,7 @@ func (v view) isSetUp(w *worker, tr *track) bool {
 }
 
 // resumes says how the program will itself resume a stopped worker; "" if it will not.
-func (v view) resumes(w *worker) string {
+func (v kanbanView) resumes(w *worker) string {
 	r, state := &w.resume, w.resume.Value
 	switch {
 	case r.There && !r.Good:
@@ -157,7 +157,7 @@ func (w *worker) givenUp() string {
 }
 
 // tasks lists the tasks that the scan is about, in the kanban's order.
-func (v view) tasks(verdicts map[string]verdict) []protocol.Task {
+func (v kanbanView) tasks(verdicts map[string]verdict) []protocol.Task {
 	list := make([]protocol.Task, 0, len(v.board.listed))
 	for _, e := range v.board.listed {
 		t := protocol.Task{Request: protocol.Request{
@@ -178,7 +178,7 @@ func (v view) tasks(verdicts map[string]verdict) []protocol.Task {
 	return list
 }
 
-func (v view) describeOpen(t *protocol.Task, e *entry, w *worker, d verdict) {
+func (v kanbanView) describeOpen(t *protocol.Task, e *entry, w *worker, d verdict) {
 	switch e.marker {
 	case todo:
 		t.Visible = true
@@ -207,7 +207,7 @@ const (
 )
 
 // describeEnded describes a task that is over (protocol 002, Status Updates: "[*] needs manual intervention").
-func (v view) describeEnded(t *protocol.Task, e *entry, w *worker) {
+func (v kanbanView) describeEnded(t *protocol.Task, e *entry, w *worker) {
 	o := &protocol.Outcome{At: e.ended, Agent: t.Agent, Ref: t.Ref}
 	if e.ended.After(v.Since) { // an earlier end is history, however it is dated: only commands ask for it
 		o.Appeared = e.ended
@@ -230,7 +230,7 @@ func (v view) describeEnded(t *protocol.Task, e *entry, w *worker) {
 }
 
 // blockedBy names the open tasks that depend on a failed task; "" if there are none.
-func (v view) blockedBy(id string) string {
+func (v kanbanView) blockedBy(id string) string {
 	var ids []string
 	for _, e := range v.board.open {
 		if slices.Contains(e.related, id) {

@@ -32,7 +32,7 @@ func (ws *workers) newest(id string) *worker { return ws.byTask[id].newest }
 
 // read brings the folders up to date. A full scan reads all but the finished ones; any other scan reads those that are new,
 // hinted, young or active.
-func (ws *workers) read(full bool, hints []string, b *board) {
+func (ws *workers) read(full bool, hints []string, b *taskBoard) {
 	ws.list()
 	hinted := map[string]bool{}
 	for _, hint := range hints {
@@ -124,7 +124,7 @@ func (ws *workers) scan(w *worker) {
 
 // choose selects the workers to read in detail: those with a pid file, and the newest worker of each task that is in
 // progress, awaits approval, or failed recently. All others cost nothing.
-func (ws *workers) choose(b *board) {
+func (ws *workers) choose(b *taskBoard) {
 	now := map[string]*worker{}
 	for name, w := range ws.all {
 		if w.manned() {
@@ -157,14 +157,14 @@ func (ws *workers) choose(b *board) {
 
 // finished reports whether a folder that has been read need not be read again: its task is over. If the task is in progress
 // again, choose selects the folder again.
-func (w *worker) finished(b *board) bool {
+func (w *worker) finished(b *taskBoard) bool {
 	e := b.byID[w.task]
 	return w.names != nil && e != nil && hasEnded(e.marker)
 }
 
 // retire stops reading the workers that have nothing more to report, although their pid files stay. Their sessions were
 // seen to be empty and stay so, even if the system reuses their pids. Thousands of such folders can accumulate.
-func (ws *workers) retire(b *board) {
+func (ws *workers) retire(b *taskBoard) {
 	ws.live = slices.DeleteFunc(ws.live, func(w *worker) bool {
 		if !w.hasPID || !ws.isOver(w, b) {
 			return false
@@ -176,7 +176,7 @@ func (ws *workers) retire(b *board) {
 }
 
 // isOver reports whether a worker's sessions are proved empty by settled files, and no task still needs the worker.
-func (ws *workers) isOver(w *worker, b *board) bool {
+func (ws *workers) isOver(w *worker, b *taskBoard) bool {
 	if w.session.presence != protocol.PresenceGone {
 		return false
 	}

@@ -14,15 +14,15 @@ import (
 // once it was made. The zero Book is empty.
 type Book[V any] struct {
 	values  map[protocol.Subject]V
-	settled map[source]*settled
+	settled map[snapshotSource]*settled
 	// of gives the value of a settled task.
 	of func(*TaskMemory) V
 }
 
-// source is one protocol in one project.
-type source struct{ project, protocol string }
+// snapshotSource is one protocol in one project.
+type snapshotSource struct{ project, protocol string }
 
-func sourceOf(s protocol.Subject) source { return source{s.Project, s.Protocol} }
+func sourceOf(s protocol.Subject) snapshotSource { return snapshotSource{s.Project, s.Protocol} }
 
 // BookOf makes a Book of a map.
 func BookOf[V any](all map[protocol.Subject]V) Book[V] { return Book[V]{values: all} }
@@ -157,7 +157,7 @@ const (
 // settle finds the tasks of a list that memory knows as settled by the same result. While the list stays the same, so do
 // they: the cost of the rest of a decision does not depend on the length of the list.
 // See docs/decisions.md, "A list of settled tasks is kept while it stays the same".
-func settle(list *protocol.Completed, old Book[TaskMemory], at source, now time.Time) *settled {
+func settle(list *protocol.Completed, old Book[TaskMemory], at snapshotSource, now time.Time) *settled {
 	was := old.settled[at]
 	if was != nil && was.list == list && now.Sub(was.at).Abs() < settledFor && was.unsorted(old, at) <= mostUnsorted {
 		return was
@@ -184,12 +184,12 @@ func settle(list *protocol.Completed, old Book[TaskMemory], at source, now time.
 	return next
 }
 
-func taskOf(at source, id string) protocol.Subject {
+func taskOf(at snapshotSource, id string) protocol.Subject {
 	return protocol.Subject{Project: at.project, Protocol: at.protocol, Kind: protocol.KindTask, ID: id}
 }
 
 // unsorted counts the tasks that are judged although they have settled.
-func (s *settled) unsorted(old Book[TaskMemory], at source) int {
+func (s *settled) unsorted(old Book[TaskMemory], at snapshotSource) int {
 	n := 0
 	for _, i := range s.open {
 		if m, known := old.values[taskOf(at, s.list.Tasks[i].ID)]; known && m.settledBy(s.list.Tasks[i]) {
@@ -245,7 +245,7 @@ func (s *settled) without(id string) *settled {
 }
 
 // encode gives the members of a JSON object. Only the goroutine that saves the memory calls it.
-func (s *settled) encode(at source) ([]byte, error) {
+func (s *settled) encode(at snapshotSource) ([]byte, error) {
 	if s.text != nil {
 		return s.text, nil
 	}

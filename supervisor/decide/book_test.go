@@ -88,12 +88,12 @@ func settledTasks(n int, at time.Time) Book[TaskMemory] {
 	}
 	s := snapshotOf(n)
 	return Book[TaskMemory]{of: func(m *TaskMemory) TaskMemory { return *m },
-		settled: map[source]*settled{{"shop", "agentstatus"}: settle(s.Divide(nil).List, BookOf(all), source{"shop", "agentstatus"}, at)}}
+		settled: map[snapshotSource]*settled{{"shop", "agentstatus"}: settle(s.Divide(nil).List, BookOf(all), snapshotSource{"shop", "agentstatus"}, at)}}
 }
 
 // TestSettledListIsKept: the list is made again only when another task has completed, or a day has passed.
 func TestSettledListIsKept(t *testing.T) {
-	at, where := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), source{"shop", "agentstatus"}
+	at, where := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), snapshotSource{"shop", "agentstatus"}
 	book := settledTasks(5, at)
 	was := book.settled[where]
 	if len(was.open) != 0 || book.Len() != 5 {

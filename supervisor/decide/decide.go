@@ -77,7 +77,7 @@ func judgeLocks(p *planner, s *protocol.Snapshot, agents map[string]*agentCase) 
 
 // judgeTasks judges the tasks of a snapshot that have not settled, and adds them to the list.
 func judgeTasks(p *planner, s *protocol.Snapshot, agents map[string]*agentCase, stopped []string, judged []judgedTask) []judgedTask {
-	at, divided := source{s.Project, s.Protocol}, s.Divided
+	at, divided := snapshotSource{s.Project, s.Protocol}, s.Divided
 	if divided == nil {
 		d := s.Divide(nil)
 		divided = &d

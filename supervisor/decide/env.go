@@ -20,7 +20,7 @@ type env struct {
 	cfg        Config
 	processes  map[protocol.Identity]heartbeat.ProcessState
 	namedPIDs  map[int]Process
-	snapshots  map[source]*protocol.Snapshot
+	snapshots  map[snapshotSource]*protocol.Snapshot
 	trees      map[protocol.Identity]*capacity.Usage
 	// resumeUntil ends the grace after a sleep. lastReissue is when an overdue retry was issued last.
 	resumeUntil, lastReissue time.Time
@@ -33,7 +33,7 @@ type env struct {
 func newEnv(v View, m Memory, cfg Config) *env {
 	e := &env{view: v, last: m, cfg: cfg, now: plain(v.Now), local: plainLocal(v.Now),
 		processes: make(map[protocol.Identity]heartbeat.ProcessState, len(v.Processes)), namedPIDs: map[int]Process{},
-		snapshots: make(map[source]*protocol.Snapshot, len(v.Snapshots)), trees: make(map[protocol.Identity]*capacity.Usage, len(v.Usage))}
+		snapshots: make(map[snapshotSource]*protocol.Snapshot, len(v.Snapshots)), trees: make(map[protocol.Identity]*capacity.Usage, len(v.Usage))}
 	load := &e.view.Load
 	load.At = plain(load.At)
 	e.last.Gate = m.Gate.Follow(e.now)
@@ -51,7 +51,7 @@ func newEnv(v View, m Memory, cfg Config) *env {
 	}
 	for i := range v.Snapshots {
 		s := &v.Snapshots[i]
-		e.snapshots[source{s.Project, s.Protocol}] = s
+		e.snapshots[snapshotSource{s.Project, s.Protocol}] = s
 	}
 	// Not later than this clock allows: it may have been set back.
 	e.resumeUntil, e.lastReissue = earliest(e.now.Add(cfg.Heartbeat.ResumeGrace), m.ResumeUntil), earliest(e.now, m.LastReissue)

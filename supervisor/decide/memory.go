@@ -251,7 +251,7 @@ func carryOver(e *env) Memory {
 
 // carry starts a Book with the values of sources that were not scanned, or whose folder is gone, as far as keep holds them.
 func carry[V any](e *env, old Book[V], keep func(v V, gone bool) bool) Book[V] {
-	next := Book[V]{values: make(map[protocol.Subject]V, len(old.values)), settled: map[source]*settled{}, of: old.of}
+	next := Book[V]{values: make(map[protocol.Subject]V, len(old.values)), settled: map[snapshotSource]*settled{}, of: old.of}
 	for subject, v := range old.values {
 		if s := e.snapshotOf(subject); (s == nil || s.Gone) && keep(v, s != nil) {
 			next.values[subject] = v

@@ -26,7 +26,7 @@ func newPlanner(e *env) *planner {
 	p.plan.Memory = carryOver(e)
 	p.plan.Agents = BookOf(map[protocol.Subject]heartbeat.Verdict{})
 	p.plan.Locks = BookOf(map[protocol.Subject]heartbeat.LockVerdict{})
-	p.plan.Tasks = Book[TaskVerdict]{values: map[protocol.Subject]TaskVerdict{}, settled: map[source]*settled{},
+	p.plan.Tasks = Book[TaskVerdict]{values: map[protocol.Subject]TaskVerdict{}, settled: map[snapshotSource]*settled{},
 		of: func(*TaskMemory) TaskVerdict { return completedVerdict }}
 	p.plan.Memory.Tasks.of = func(m *TaskMemory) TaskMemory { return *m }
 	return p

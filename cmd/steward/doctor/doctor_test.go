@@ -186,23 +186,23 @@ func TestDoctorDaemon(t *testing.T) {
 }
 
 func TestDoctorFolder(t *testing.T) {
-	with := func(change func(*folder)) []Finding {
-		f := folder{isDir: true, mode: fs.ModeDir | 0o700, owner: 1000, free: -1}
+	with := func(change func(*folderFacts)) []Finding {
+		f := folderFacts{isDir: true, mode: fs.ModeDir | 0o700, owner: 1000, free: -1}
 		change(&f)
 		return judgeFolder("state folder", "/s", f, 1000)
 	}
 	judged(t, []judgement{
-		{"ours", with(func(*folder) {}), []string{"ok state folder: /s .drwx------."}},
-		{"not yet", with(func(f *folder) { f.missing = true }), []string{"ok state folder: .*not there yet"}},
-		{"never", with(func(f *folder) { f.missing, f.write = true, syscall.EACCES }), []string{"fail state folder: /s is not there and cannot be made: permission denied"}},
+		{"ours", with(func(*folderFacts) {}), []string{"ok state folder: /s .drwx------."}},
+		{"not yet", with(func(f *folderFacts) { f.missing = true }), []string{"ok state folder: .*not there yet"}},
+		{"never", with(func(f *folderFacts) { f.missing, f.write = true, syscall.EACCES }), []string{"fail state folder: /s is not there and cannot be made: permission denied"}},
 		{"below a file", judgeFolder("state folder", "/dev/null/s", folderAt("/dev/null/s"), 1000), []string{"fail state folder: .*cannot be made: /dev/null is not a folder"}},
-		{"open", with(func(f *folder) { f.mode |= 0o020 }), []string{"fail state folder: others may write.*→ chmod 700 /s"}},
-		{"sticky", with(func(f *folder) { f.mode |= 0o777 | fs.ModeSticky }), []string{"ok state folder"}},
-		{"somebody's", with(func(f *folder) { f.owner = 7 }), []string{"fail state folder: .*belongs to uid 7"}},
-		{"read-only", with(func(f *folder) { f.write = syscall.EROFS }), []string{"fail state folder: .*cannot be written: read-only"}},
-		{"full", with(func(f *folder) { f.free = 1 << 20 }), []string{"fail state folder: .*1024 KiB left"}},
-		{"a file", with(func(f *folder) { f.isDir = false }), []string{"fail state folder: /s is not a folder"}},
-		{"closed", with(func(f *folder) { f.err = syscall.EACCES }), []string{"fail state folder: .*permission denied"}},
+		{"open", with(func(f *folderFacts) { f.mode |= 0o020 }), []string{"fail state folder: others may write.*→ chmod 700 /s"}},
+		{"sticky", with(func(f *folderFacts) { f.mode |= 0o777 | fs.ModeSticky }), []string{"ok state folder"}},
+		{"somebody's", with(func(f *folderFacts) { f.owner = 7 }), []string{"fail state folder: .*belongs to uid 7"}},
+		{"read-only", with(func(f *folderFacts) { f.write = syscall.EROFS }), []string{"fail state folder: .*cannot be written: read-only"}},
+		{"full", with(func(f *folderFacts) { f.free = 1 << 20 }), []string{"fail state folder: .*1024 KiB left"}},
+		{"a file", with(func(f *folderFacts) { f.isDir = false }), []string{"fail state folder: /s is not a folder"}},
+		{"closed", with(func(f *folderFacts) { f.err = syscall.EACCES }), []string{"fail state folder: .*permission denied"}},
 	})
 }
 
@@ -212,7 +212,7 @@ func TestDoctorProject(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := func(change func(*projectFacts)) []Finding {
-		f := projectFacts{ref: refs[0], folder: folder{isDir: true}, protocols: []string{"agentstatus", "ralph"}, config: "/c"}
+		f := projectFacts{ref: refs[0], folder: folderFacts{isDir: true}, protocols: []string{"agentstatus", "ralph"}, config: "/c"}
 		change(&f)
 		return judgeProject(f)
 	}
@@ -221,7 +221,7 @@ func TestDoctorProject(t *testing.T) {
 	judged(t, []judgement{
 		{"all is well", with(func(*projectFacts) {}), []string{ok}},
 		{"no protocol", with(func(f *projectFacts) { f.protocols = nil }), []string{"warn p: /p: no protocol yet → .*boot livhana-layer1.1 --project /p"}},
-		{"missing", with(func(f *projectFacts) { f.folder = folder{missing: true} }), []string{"fail p: there is no folder /p → .*/c"}},
+		{"missing", with(func(f *projectFacts) { f.folder = folderFacts{missing: true} }), []string{"fail p: there is no folder /p → .*/c"}},
 		{"unreadable", with(func(f *projectFacts) { f.folder.read = syscall.EACCES }), []string{"fail p: /p cannot be read: permission denied"}},
 		{"read-only", with(func(f *projectFacts) { f.folder.write = syscall.EROFS }), []string{ok, "fail p: /p cannot be written: read-only"}},
 		{"read-only, observed", with(func(f *projectFacts) { f.folder.write, f.protocols = syscall.EROFS, []string{"ralph"} }), []string{"ok p: "}},

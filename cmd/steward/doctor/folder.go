@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// folder is what can be found out about a folder without changing it.
-type folder struct {
+// folderFacts is what can be found out about a folder without changing it.
+type folderFacts struct {
 	missing bool
 	err     error // why it cannot be examined
 	isDir   bool
@@ -26,15 +26,15 @@ type folder struct {
 }
 
 // folderAt examines a folder. It hangs if the disk hangs.
-func folderAt(path string) folder {
+func folderAt(path string) folderFacts {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
-		return folder{missing: true, write: mayMake(path)}
+		return folderFacts{missing: true, write: mayMake(path)}
 	case err != nil:
-		return folder{err: err}
+		return folderFacts{err: err}
 	}
-	return folder{isDir: info.IsDir(), mode: info.Mode(), owner: platform.OwnerOf(info), read: mayRead(path), write: mayWrite(path), free: freeAt(path)}
+	return folderFacts{isDir: info.IsDir(), mode: info.Mode(), owner: platform.OwnerOf(info), read: mayRead(path), write: mayWrite(path), free: freeAt(path)}
 }
 
 // mayMake reports whether a missing folder could be created: it checks the nearest existing folder above it.
@@ -59,7 +59,7 @@ func mayMake(path string) error {
 const leastFree = 4 << 20
 
 // judgeFolder checks one of steward's own folders against what the daemon will demand of it.
-func judgeFolder(name, path string, f folder, uid int) []Finding {
+func judgeFolder(name, path string, f folderFacts, uid int) []Finding {
 	switch {
 	case f.missing && f.write != nil:
 		return []Finding{broken(name, "let yourself write there, or choose another place: STEWARD_STATE_DIR, STEWARD_SOCKET", "%s is not there and cannot be made: %v", path, f.write)}

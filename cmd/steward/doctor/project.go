@@ -21,7 +21,7 @@ import (
 // projectFacts describe one project.
 type projectFacts struct {
 	ref       config.ProjectRef
-	folder    folder
+	folder    folderFacts
 	protocols []string
 	report    *supervisor.ProjectReport
 	running   bool // a daemon answers
