@@ -322,12 +322,12 @@ func noSentences(s *source) []string {
 	return all
 }
 
-// dialect are words that comments do without: name the agent, the task or the person.
-var dialect = regexp.MustCompile(`\b(whoever|somebody|anew|for ever|not to be had|betimes)\b`)
+// dialect are words that comments and messages do without: name the agent, the task or the person.
+var dialect = regexp.MustCompile(`(?i)\b(whoever|somebody|nobody|anew|for ever|is none|lies over|is to be|not to be had|betimes)\b`)
 
-// plainComments keeps the comments of product code in plain English.
+// plainComments keeps the comments and messages of product code in plain English.
 func plainComments(s *source) []string {
-	if s.tree == nil || s.isTest() {
+	if s.tree == nil || s.isTest() || s.in("bench", "test", "packaging") {
 		return nil
 	}
 	var all []string
@@ -336,6 +336,13 @@ func plainComments(s *source) []string {
 			all = append(all, s.says(group, "a comment says %q (house style, language)", word))
 		}
 	}
+	ast.Inspect(s.tree, func(n ast.Node) bool {
+		text, ok := n.(*ast.BasicLit)
+		if ok && text.Kind == token.STRING && strings.Contains(text.Value, " ") && dialect.MatchString(text.Value) {
+			all = append(all, s.says(n, "a message says %q (house style, language)", dialect.FindString(text.Value)))
+		}
+		return true
+	})
 	return all
 }
 

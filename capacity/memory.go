@@ -105,13 +105,13 @@ func (m Memory) Closed(cfg Config) []Closed {
 // including those of tasks whose project was not scanned yet. Times in the future, which appear when the clock is set
 // back, become now.
 func (m Memory) Follow(now time.Time) Memory {
-	anew := interrupted(now.Sub(m.At))
+	restart := interrupted(now.Sub(m.At))
 	m.Held = maps.Clone(m.Held)
 	for subject, held := range m.Held {
 		held.Since, held.Shut = toNow(held.Since, now, false), slices.Clone(held.Shut)
 		for i := range held.Shut {
 			s := &held.Shut[i]
-			s.Since, s.Clear, s.Blind = toNow(s.Since, now, false), toNow(s.Clear, now, anew), toNow(s.Blind, now, anew)
+			s.Since, s.Clear, s.Blind = toNow(s.Since, now, false), toNow(s.Clear, now, restart), toNow(s.Blind, now, restart)
 		}
 		m.Held[subject] = held
 	}
@@ -119,8 +119,8 @@ func (m Memory) Follow(now time.Time) Memory {
 }
 
 // toNow replaces a known time by now if it lies in the future or is to start again.
-func toNow(t, now time.Time, anew bool) time.Time {
-	if !t.IsZero() && (anew || t.After(now)) {
+func toNow(t, now time.Time, restart bool) time.Time {
+	if !t.IsZero() && (restart || t.After(now)) {
 		return now
 	}
 	return t

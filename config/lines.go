@@ -28,7 +28,7 @@ var entryIndex = lazily(`\[\d+\]`)
 // String returns the place without list indexes, because the line number identifies the entry.
 func (p keyPath) String() string { return entryIndex().ReplaceAllString(string(p), "") }
 
-// line returns the line of the place, or of the nearest enclosing table or list; 0 if there is none.
+// line returns the line of the place, or of the nearest enclosing table or list; 0 if none exists.
 func (p keyPath) line(lines map[keyPath]int) int {
 	for {
 		if n, ok := lines[p]; ok {

@@ -244,7 +244,7 @@ func (c *Dispatcher) gone(d *dispatch, channel, result string, err error) {
 	delete(c.leaving, m.key)
 }
 
-// needsWithdrawal reports whether a popup is to be withdrawn. A summary popup stays while it shows other incidents, or
+// needsWithdrawal reports whether to withdraw a popup. A summary popup stays while it shows other incidents, or
 // is about to be replaced.
 func (c *Dispatcher) needsWithdrawal(d *dispatch, w *channelState) bool {
 	if d.popup != newsKey || c.summaries == 0 && len(onSummary(c.ledger, map[string]bool{d.members[0].key: true})) == 0 {

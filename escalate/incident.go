@@ -70,7 +70,7 @@ type Revisions struct {
 	Opened int `json:"opened"` // when it was last opened or reopened
 	// Asked is when its options or its occurrence last changed: an answer to an earlier Rev is stale.
 	Asked int `json:"asked"`
-	// Notice is what the operator is to be told of (0: never). Notified is the last Notice that needs no further
+	// Notice is the number of the notice that the operator must get (0: never). Notified is the last Notice that needs no further
 	// delivery.
 	Notice   int `json:"notice"`
 	Notified int `json:"notified"`

@@ -110,7 +110,7 @@ var consequences = map[string][]string{
 	"gate_shut":   {"untaken", "stalled"},
 }
 
-// inhibitor returns the key of the incident that explains this one, or "" if there is none.
+// inhibitor returns the key of the incident that explains this one, or "" if none exists.
 func inhibitor(i Incident, causes []Incident) string {
 	n := slices.IndexFunc(causes, func(cause Incident) bool { return cause.explains(i) })
 	if n < 0 {

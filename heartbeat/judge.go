@@ -15,7 +15,7 @@ type Facts struct {
 	// Process is the state of the process that Watch asked for, and Identity is the process found there.
 	Process  ProcessState
 	Identity protocol.Identity
-	// Keeper is the state of the process that restarts the agent; unknown if there is none.
+	// Keeper is the state of the process that restarts the agent; unknown if none exists.
 	Keeper ProcessState
 	// Activity is what the agent's process tree has done so far.
 	Activity Activity
@@ -27,7 +27,7 @@ type Facts struct {
 type Clock struct {
 	Now       time.Time
 	LookEvery time.Duration
-	// ResumeUntil is the end of the grace after a resume of a running loop (see Resumed); zero if there is none. A
+	// ResumeUntil is the end of the grace after a resume of a running loop (see Resumed); zero if none exists. A
 	// start of steward is not a resume: after it, an old beat is just old and not one from before a sleep.
 	ResumeUntil time.Time
 	// Doubt counts the indications that steward's own observation is unreliable. Above zero, limits are doubled.
@@ -45,7 +45,7 @@ type Verdict struct {
 	protocol.Cause
 	// Since is when the State began.
 	Since time.Time
-	// Silent is the awake silence since the last beat, or since the registration when there is none.
+	// Silent is the awake silence since the last beat, or since the registration when none exists.
 	Silent time.Duration
 	// Changed: the State differs from the one at the last scan (always true at the first scan).
 	Changed bool

@@ -23,7 +23,7 @@ func LockQueue(ctx context.Context, path string, mode fs.FileMode) (*FileLock, e
 }
 
 // Leave closes the lock file without unlocking it. The lock persists as long as another process that shares it
-// (Share) lives, and is released at once if there is none. A second call returns fs.ErrClosed.
+// (Share) lives, and is released at once if none exists. A second call returns fs.ErrClosed.
 func (l *FileLock) Leave() error { return l.file.Close() }
 
 // Share makes programs started from now on inherit the lock, or stops that. An inherited lock lasts until the last of

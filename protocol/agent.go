@@ -63,7 +63,7 @@ type Processes struct {
 	Orphans []Identity `json:"orphans,omitempty"`
 }
 
-// Beat is an agent's heartbeat file. A zero Mark means that there is none yet.
+// Beat is an agent's heartbeat file. A zero Mark means that none exists yet.
 type Beat struct {
 	// Mark changes whenever content or inode changes; Touched is the file's mtime alone.
 	Mark    string    `json:"mark,omitempty"`

@@ -53,7 +53,7 @@ type Flight struct {
 	// Workers are the processes that hold a claim on the task. While one of them lives, the task is in progress; when
 	// all are proved to be gone and there is no result, the task is lost.
 	Workers []Identity `json:"workers,omitempty"`
-	// Claim fingerprints that claim, so that a VerbConclude can name the claim it judged. "" if there is none.
+	// Claim fingerprints that claim, so that a VerbConclude can name the claim it judged. "" if none exists.
 	Claim string `json:"claim,omitempty"`
 	// Progress is what the task reports; At is zero when it reports nothing.
 	Progress Progress `json:"progress,omitzero"`
@@ -72,7 +72,7 @@ type Record struct {
 	// CancelReason and CancelWhy say who cancelled it: ReasonOperator, or the reason of steward itself.
 	CancelReason Reason `json:"cancel_reason,omitempty"`
 	CancelWhy    string `json:"cancel_why,omitempty"`
-	// Late is a second result that arrived after the first was accepted; it is to be filed.
+	// Late is a second result that arrived after the first was accepted; it must be filed.
 	Late *Ref `json:"late,omitempty"`
 	// Reopened: a result is on record, and its file was removed so that the task runs again.
 	Reopened bool `json:"reopened,omitempty"`

@@ -77,7 +77,7 @@ func demand(r *http.Request, into any, hint string) error {
 	return err
 }
 
-// body reads the body of a POST; io.EOF if there is none.
+// body reads the body of a POST; io.EOF if none exists.
 func body(r *http.Request, into any, hint string) error {
 	dec := json.NewDecoder(r.Body)
 	dec.DisallowUnknownFields()

@@ -46,7 +46,7 @@ type Server struct {
 	Reached func() []Trial
 	// Escalate returns the settings in force, which include how long an acknowledgement lasts.
 	Escalate func() escalate.Config
-	Metrics  http.Handler // GET /metrics; nil: there is none
+	Metrics  http.Handler // GET /metrics; nil: none exists
 	Self     Self
 	Now      func() time.Time
 }
@@ -107,7 +107,7 @@ func getHealth(s *Server, _ *http.Request) (any, error) {
 	}{true, instant(last), p.Looks}, nil
 }
 
-// picture is the last state, or an error if there is none.
+// picture is the last state, or an error if none exists.
 func (s *Server) picture() (*supervisor.State, error) {
 	if p := s.Picture(); p != nil {
 		return p, nil

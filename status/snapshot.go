@@ -35,7 +35,7 @@ func WriteSnapshot(path string, doc any) error {
 }
 
 // ReadSnapshot decodes the last snapshot into what into points to, and returns when it was written. The error is
-// fs.ErrNotExist if there is none.
+// fs.ErrNotExist if none exists.
 func ReadSnapshot(path string, into any) (written time.Time, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -17,7 +17,7 @@ const crossCheck = 15 * time.Second
 // processWatch are the watched processes of one project.
 type processWatch struct {
 	states  map[protocol.Identity]heartbeat.ProcessState
-	named   map[int]protocol.Identity // the process behind a pid that only a file names; the bare pid if there is none
+	named   map[int]protocol.Identity // the process behind a pid that only a file names; the bare pid if none exists
 	checked time.Time                 // when all processes were last checked
 }
 

@@ -101,7 +101,7 @@ func (w *recorder) alert(a rules.Alert, err error, now time.Time) {
 	w.note(entry)
 }
 
-// ending records that a hung process is to be ended.
+// ending records the order to end a hung process.
 func (w *recorder) ending(e decide.End, pid int, now time.Time) {
 	w.log.Warn("ending a hung agent", "subject", e.Subject.String(), "pid", pid, "why", e.Why)
 	w.note(Entry{At: now, Kind: "change", Subject: e.Subject, Verb: "end", State: string(protocol.AgentHung), Reason: string(protocol.ReasonSilent),

@@ -123,7 +123,7 @@ func goal(name string, value *float64, target string, ok func(float64) bool) Goa
 	return g
 }
 
-// ratio is the share of a whole; nil if there is none yet.
+// ratio is the share of a whole; nil if none exists yet.
 func ratio[N int | time.Duration](part, whole N) *float64 {
 	if whole <= 0 {
 		return nil

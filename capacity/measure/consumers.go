@@ -44,7 +44,7 @@ func (g *Gauge) Candidates(n int) []capacity.Consumer {
 	return list
 }
 
-// root returns the nearest root that the process descends from; 0 if there is none.
+// root returns the nearest root that the process descends from; 0 if none exists.
 func (r *row) root(roots []capacity.Identity) int {
 	for a := r; a != nil; a = a.origin {
 		if slices.ContainsFunc(roots, func(id capacity.Identity) bool { return id.PID == a.pid && id.Start == a.start }) {

@@ -117,7 +117,7 @@ func (g *Gauge) Problems() map[string]string {
 // kernel is not polled again.
 func (g *Gauge) Alarms() <-chan struct{} { return g.alarms }
 
-// note converts a reading into a share, and records the error if there is none.
+// note converts a reading into a share, and records the error if none exists.
 func (g *Gauge) note(what string) func(float64, error) capacity.Share {
 	return func(v float64, err error) capacity.Share {
 		if err == nil && !(v >= 0) { // NaN too

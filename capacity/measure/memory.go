@@ -2,7 +2,7 @@ package measure
 
 import "fmt"
 
-// memory is in bytes. pressure is the smallest share implied by the kernel's own alarm, 0 if there is none.
+// memory is in bytes. pressure is the smallest share implied by the kernel's own alarm, 0 if none exists.
 type memory struct {
 	total, available    uint64
 	swapTotal, swapUsed uint64

@@ -64,7 +64,7 @@ func newExecCommand(a *cli.App) *cobra.Command {
 	f.StringVar(&o.project, "project", "", "the project's `DIR` (default: the current folder)")
 	f.StringVar(&o.restart, "restart", keep.Never, "start it again: never, on-failure or always")
 	f.Float64Var(&o.throttle, "throttle", 0, "wait while the machine is fuller than this `SHARE`, from 0 to 1 (default: the configured threshold)")
-	f.BoolVar(&o.noWait, "no-wait", false, "do not wait for room: exit code 5 when there is none")
+	f.BoolVar(&o.noWait, "no-wait", false, "do not wait for room: exit code 5 when none exists")
 	f.BoolVar(&o.now, "now", false, "start at once, however full the machine is")
 	f.BoolVar(&o.leave, "leave", false, "leave the processes alone that the command leaves behind")
 	f.IntVar(&await, "await-word", 0, "what a waiting child is started with")

@@ -30,7 +30,7 @@ func newPlanCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Show what steward would do now and why; touch nothing",
-		Long:  "plan looks at the projects as run would and prints what would be changed and told, and why. It writes nothing. Silence is\njudged from what a running steward has seen; where nobody has looked yet, it says when a verdict falls due.",
+		Long:  "plan looks at the projects as run would and prints what would be changed and told, and why. It writes nothing. Silence is\njudged from what a running steward has seen; where none has looked yet, plan says when a verdict falls due.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			return showPlan(c.Context(), a, dirs)
 		},

@@ -25,7 +25,7 @@ func newRunCommand(a *cli.App) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Supervise projects in the foreground (what the service runs)",
-		Long:  "run supervises the projects of the configuration, or those given, or else the current folder. It needs no\nconfiguration. A folder that is not there yet is told and waited for. With --once it looks, decides and acts a single time,\nleaves nothing held, and exits.\n\nIt goes on when whoever reads its output has gone; an interrupt ends it.",
+		Long:  "run supervises the projects of the configuration, or those given, or else the current folder. It needs no\nconfiguration. run reports a folder that does not exist yet and waits for it. With --once it scans, decides and acts a single time,\nleaves nothing held, and exits.\n\nIt continues when the reader of its output has gone; an interrupt ends it.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
 			case once && managed:

@@ -66,7 +66,7 @@ func newWorkerCommand(a *cli.App) *cobra.Command {
 	c.Flags().StringVar(&f.agent, "agent", "", "whose tasks it takes: `NAME`")
 	cli.ProjectFlag(c, &f.project)
 	c.Flags().IntVar(&f.jobs, "jobs", 1, "run at most `N` tasks at once")
-	c.Flags().BoolVar(&f.once, "once", false, "take at most one task, then end with its exit code; 4 when there is none to take")
+	c.Flags().BoolVar(&f.once, "once", false, "take at most one task, then end with its exit code; 4 when no task can be taken")
 	c.Flags().BoolVar(&f.drain, "drain", false, "end when no task is left to take")
 	return c
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // ActionWait is a rule's fourth action, besides protocol's retry, defer and stop: defer until the time given in the
-// message, or for the rule's delay if there is none. The ledger records it as a deferral.
+// message, or for the rule's delay if none exists. The ledger records it as a deferral.
 // See docs/decisions.md, "wait is a fourth action of a retry row".
 const ActionWait = "wait"
 

@@ -76,7 +76,7 @@ func plain(name, keep string) string {
 type state string
 
 const (
-	active state = ""       // it runs, or is to be started
+	active state = ""       // it runs, or must be started
 	rested state = "rested" // it ended on purpose
 	failed state = "failed" // the operator must act
 )

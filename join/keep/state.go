@@ -102,7 +102,7 @@ type life struct {
 
 	wake    trigger // when desired has changed, or a check is due
 	desired atomic.Pointer[desired]
-	idle    atomic.Bool // waits for an external condition, and is to be woken at each tick
+	idle    atomic.Bool // waits for an external condition, and must be woken at each tick
 	public  atomic.Pointer[status.Kept]
 
 	restarts []chan struct{} // each is closed after a restart that an operator waits for; guarded by the keeper's mu

@@ -26,7 +26,7 @@ type Breaking struct {
 }
 
 // Find returns the lock that a break of this name would apply to: the real lock if it is held or damaged, else an
-// agent's own lock, else the mirror entry that a dead holder of the real lock left. ErrNothing when there is none.
+// agent's own lock, else the mirror entry that a dead holder of the real lock left. ErrNothing when none exists.
 func (l *Locks) Find(ctx context.Context, name string) (Status, error) {
 	file, err := fileName(name)
 	if err != nil {

@@ -82,7 +82,7 @@ func interpreterProblem(script string) string {
 	return ""
 }
 
-// interpreterOf returns the interpreter in the #! line; "" when there is none. The kernel reads 255 bytes of it.
+// interpreterOf returns the interpreter in the #! line; "" when none exists. The kernel reads 255 bytes of it.
 func interpreterOf(path string) string {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

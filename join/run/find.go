@@ -25,7 +25,7 @@ func (s *Spec) program() (string, error) {
 	return Find(s.Argv[0], s.Dir, search)
 }
 
-// Find returns the path of a program that is to be started in the folder dir: a name with a slash is relative to dir, any
+// Find returns the path of a program to start in the folder dir: a name with a slash is relative to dir, any
 // other name is searched for in the folders of path. It skips relative folders there: they would select another program
 // in another working folder. The error is a *Fault.
 func Find(name, dir, path string) (string, error) {

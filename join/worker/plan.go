@@ -28,7 +28,7 @@ type plan struct {
 	dry     bool
 
 	modify, artifacts []string            // absolute
-	result            *agentstatus.Result // set when nothing is to be run
+	result            *agentstatus.Result // set when there is nothing to run
 }
 
 // runs reports whether there is a command to run.

@@ -83,7 +83,7 @@ func (p *Popups) Show(ctx context.Context, m Message) (Proof, error) {
 	return proof, wrap(op, err)
 }
 
-// Withdraw removes the popup of an incident from the screen; it has no effect if there is none. If the system cannot
+// Withdraw removes the popup of an incident from the screen; it has no effect if none exists. If the system cannot
 // remove popups (osascript), the error wraps ErrUnavailable.
 func (p *Popups) Withdraw(ctx context.Context, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)

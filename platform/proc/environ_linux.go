@@ -57,7 +57,7 @@ func mayHaveEnv(pid int) bool {
 	return ok && own.end != 0 // otherwise this kernel reports the location for no process
 }
 
-// span is the location of the environment in a process's memory; both ends are zero while there is none yet.
+// span is the location of the environment in a process's memory; both ends are zero while none exists yet.
 type span struct{ begin, end uint64 }
 
 // Flags of a process without program memory: it is exiting, or is a kernel thread (linux/sched.h).

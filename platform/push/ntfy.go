@@ -80,7 +80,7 @@ func (c NtfyConfig) server() (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// Caution returns a warning about a valid configuration; empty if there is none.
+// Caution returns a warning about a valid configuration; empty if none exists.
 func (c NtfyConfig) Caution() string {
 	u, err := c.server()
 	if err != nil || u.Scheme == "https" {

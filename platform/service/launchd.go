@@ -275,7 +275,7 @@ func (l *launchd) Uninstall(ctx context.Context) (Outcome, error) {
 	return out, nil
 }
 
-// known returns the current state of an installed service; ErrNotInstalled if there is none.
+// known returns the current state of an installed service; ErrNotInstalled if none exists.
 func (l *launchd) known(ctx context.Context) (loadedJob, error) {
 	if err := l.permitted(); err != nil {
 		return loadedJob{}, err

@@ -57,7 +57,7 @@ type Outcome struct {
 type Status struct {
 	Manager   string    `json:"manager"` // "systemd (user)", "launchd (user)", …
 	Installed bool      `json:"installed"`
-	Unit      string    `json:"unit"`   // the file that defines the service; "" if there is none
+	Unit      string    `json:"unit"`   // the file that defines the service; "" if none exists
 	Binary    string    `json:"binary"` // the program it starts
 	Enabled   bool      `json:"enabled"`
 	State     string    `json:"state"` // active, activating, inactive, failed, unknown; the manager's own words in Detail

@@ -265,7 +265,7 @@ func Lingers(who Account) (lingers, known bool) {
 	return exists(filepath.Join(lingerDir, who.User)), true
 }
 
-// MachineUser returns the account that the machine-wide unit runs as, or last ran as; "" if there is none.
+// MachineUser returns the account that the machine-wide unit runs as, or last ran as; "" if none exists.
 func MachineUser() string {
 	text, _ := os.ReadFile(filepath.Join(machineUnits, unitName))
 	if _, rest, ok := strings.Cut(string(text), "\nUser="); ok {

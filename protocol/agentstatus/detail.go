@@ -42,7 +42,7 @@ type Detail struct {
 	CancelWhy  string // why steward cancelled its retry, if steward did
 	Final      bool   // ended, and no further run is scheduled
 	Abandoned  bool   // claimed, and all processes of the claim are proved dead
-	Output     string // path of the newest run's kept output; "" if there is none
+	Output     string // path of the newest run's kept output; "" if none exists
 }
 
 // AmbiguousError lists the tasks that an abbreviated id matches.

@@ -21,7 +21,7 @@ type entry struct {
 	record                  taskRecord
 	recorded                bool // record was read completely
 
-	// overruled: the present result differs from the first result, which stands and is to be restored.
+	// overruled: the present result differs from the first result, which stands and must be restored.
 	overruled bool
 	// stray: the result in codex_tasks belongs to an earlier attempt; it is filed from strayDue on.
 	stray    bool
@@ -68,7 +68,7 @@ func (e *entry) set() (set kinds) {
 // exists reports whether the task has a file other than its progress and claim, which do not make a task.
 func (e *entry) exists() bool { return e.set()&^hasProgress != 0 }
 
-// asked returns the request, wherever it lies; an empty one if there is none.
+// asked returns the request, wherever it lies; an empty one if none exists.
 func (e *entry) asked() *doc[request] {
 	switch {
 	case e.request.Good:

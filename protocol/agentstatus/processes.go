@@ -203,7 +203,7 @@ func decodeClaim(o jsonfile.Object) Claim {
 	return f.Claim
 }
 
-// claimOf reads a task's claim. It returns ErrNoTask if there is none.
+// claimOf reads a task's claim. It returns ErrNoTask if none exists.
 func (f *statusFiles) claimOf(id string) (Claim, error) {
 	if !plainID(id) {
 		return Claim{}, ErrNoTask

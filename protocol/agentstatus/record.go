@@ -16,7 +16,7 @@ import (
 // attempts is the folder steward/attempts. It is the source of truth about attempts, so that no crash can make an
 // attempt count twice.
 //
-//	<id>.<n>.sched.json   the n-th result is to be taken away: rule, due time, timeout. The first writer wins.
+//	<id>.<n>.sched.json   the order to move the n-th result away: rule, due time, timeout. The first writer wins.
 //	<id>.<n>.result.json  the n-th result, taken away: the rename that created this file is the commit point.
 //	<id>.<n>.late.json    a result that came after another result stood
 //	<id>.<n>.held.json    a held request; a new request was written meanwhile
@@ -72,7 +72,7 @@ type taskRecord struct {
 	first       firstResult
 }
 
-// last returns the newest attempt, committed or not; nil if there is none.
+// last returns the newest attempt, committed or not; nil if none exists.
 func (r *taskRecord) last() *protocol.Attempt {
 	if len(r.attempts) == 0 {
 		return nil

@@ -81,7 +81,7 @@ func (t *taskTable) refresh(id string) *entry {
 	return e
 }
 
-// adopt returns the task's entry, and makes it if there is none.
+// adopt returns the task's entry, and makes it if none exists.
 func (t *taskTable) adopt(id string) *entry {
 	e := t.open[id]
 	if e == nil {

@@ -56,7 +56,7 @@ type moment struct {
 
 func (w moment) known() bool { return !w.at.At.IsZero() || w.after > 0 }
 
-// from returns the moment for a message; zero if there is none. One clock wrote both the message and the moment, so
+// from returns the moment for a message; zero if none exists. One clock wrote both the message and the moment, so
 // both have the same error.
 func (w moment) from(c *clock) time.Time {
 	switch {

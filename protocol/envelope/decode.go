@@ -202,7 +202,7 @@ func decodeBlocker(m *message, o jsonfile.Object, _ deployers) {
 	b := &blocker{kind: text(o, "blocker_type"), text: text(o, "description"), severity: protocol.Medium, human: fold(text(o, "escalate_to")) == "HUMAN"}
 	m.blocker = b
 	if b.kind != "" && !slices.Contains(blockerTypes, fold(b.kind)) {
-		m.note("schema", protocol.Medium, "blocker_type", fmt.Sprintf("blocker_type %q is none of %s", b.kind,
+		m.note("schema", protocol.Medium, "blocker_type", fmt.Sprintf("blocker_type %q is not one of %s", b.kind,
 			strings.ToLower(strings.Join(blockerTypes, ", "))))
 	}
 	if severity := protocol.Severity(strings.ToLower(text(o, "severity"))); severity.Rank() > 0 || severity == protocol.Info {

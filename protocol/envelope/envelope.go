@@ -153,7 +153,7 @@ func (p *Project) Reads(file string) (fields []protocol.Finding, read bool) {
 	return fields, true
 }
 
-// subject returns the subject of a finding or an event: the task, or the message folder if there is none.
+// subject returns the subject of a finding or an event: the task, or the message folder if none exists.
 func (p *Project) subject(task string) protocol.Subject {
 	if task == "" {
 		return protocol.Subject{Kind: protocol.KindProject, ID: p.opts.Messages}

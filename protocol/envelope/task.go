@@ -209,7 +209,7 @@ func (t *task) over() bool {
 // project returns the newest assignment's context.project.
 func (t *task) project() string { return t.assigned.project() }
 
-// deadline returns the current rejection's deadline if it has one, else the assignment's; zero if there is none.
+// deadline returns the current rejection's deadline if it has one, else the assignment's; zero if none exists.
 func (t *task) deadline() time.Time {
 	switch {
 	case t.refusal != nil && t.refusal.answer.deadline.known():
@@ -221,7 +221,7 @@ func (t *task) deadline() time.Time {
 }
 
 // judged returns the security review that decides the task: the review in its last completion, unless an approval
-// message or a new assignment followed; nil if there is none.
+// message or a new assignment followed; nil if none exists.
 func (t *task) judged() *review {
 	if t == nil || t.validated || t.done == nil || len(t.reviews) == 0 || t.stage != stageReview && t.stage != stageApproved {
 		return nil

@@ -16,7 +16,7 @@ import (
 // Attempts records attempts for protocols whose lost work goes back to its place in one step: one file per attempt, made
 // before the work is moved and renamed after it, so that no crash grants an extra attempt.
 //
-//	<id>.<n>.sched.json   the n-th attempt is to be taken back: rule, code, agent. The first writer wins.
+//	<id>.<n>.sched.json   the order to take back the n-th attempt: rule, code, agent. The first writer wins.
 //	<id>.<n>.taken.json   it was: the rename that made this name is the commit point.
 type Attempts struct {
 	dir     string // relative to the Root

@@ -106,7 +106,7 @@ func responseTo(o jsonfile.Object, m *handoffMessage, id string, c protocol.Chan
 		Context: responseContext{copied(context, "workflow"), copied(context, "workflow_id"), copied(context, "spec"), copied(context, "iteration")}}
 }
 
-// copied returns a plain value that the answer copies from the question; nil if there is none.
+// copied returns a plain value that the answer copies from the question; nil if none exists.
 func copied(o jsonfile.Object, key string) *jsonfile.Value {
 	v := o.Get(key)
 	if kind := v.Kind(); kind != "string" && kind != "number" || len(v.Raw()) > 1000 {

@@ -190,7 +190,7 @@ func dropLock(o jsonfile.Object, resource, sum string) ([]jsonfile.Set, error) {
 // logEvent appends an event in the name of its agent, unless the log already contains it.
 func (p *Project) logEvent(c protocol.Change) error {
 	if !slices.Contains(eventOrder, c.Event) {
-		return folder.Moved("%q is none of the protocol's events", folder.Line(c.Event, 40))
+		return folder.Moved("%q is not one of the protocol's events", folder.Line(c.Event, 40))
 	}
 	at := c.Until
 	if at.IsZero() {

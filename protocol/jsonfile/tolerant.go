@@ -74,7 +74,7 @@ func (p *TolerantReader) RetryAt(at time.Time) {
 	}
 }
 
-// Again is the earliest request since Begin; zero if there is none.
+// Again is the earliest request since Begin; zero if none exists.
 func (p *TolerantReader) Again() time.Time { return p.again }
 
 // Has reports whether the file is in trouble, even if only temporarily.

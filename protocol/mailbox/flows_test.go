@@ -147,7 +147,7 @@ func TestReset(t *testing.T) {
 	now := r.Now.UTC().Format(time.RFC3339)
 	want := strings.NewReplacer(`"current": "task-001", "lastUpdated": "2026-01-02T04:04:05.000Z"`, `"current": null, "lastUpdated": "`+now+`"`,
 		`"in_progress", "createdAt": "2026-01-02T03:04:05.000Z", "updatedAt": "2026-01-02T04:04:05.000Z", "x": 1.0}`,
-		`"pending", "createdAt": "2026-01-02T03:04:05.000Z", "updatedAt": "`+now+`", "x": 1.0, "rejectionReason": "no orchestrator lives: status.json names process 4999999, and there is none"}`).Replace(queueText)
+		`"pending", "createdAt": "2026-01-02T03:04:05.000Z", "updatedAt": "`+now+`", "x": 1.0, "rejectionReason": "no orchestrator lives: status.json names process 4999999, which does not exist"}`).Replace(queueText)
 	r.Do(r.apply(requeueChange(taskOf(t, s, "task-001"))))
 	if got := r.Read(queuePath); got != want {
 		t.Errorf("task-001 taken back: %s\nwant %s", got, want)

@@ -110,7 +110,7 @@ func (h *history) step(clock *folder.Clock, t *track, to string, r *record, atte
 	t.status, t.since, t.changed = to, at, clock.Now
 }
 
-// lastAttempt returns the newest recorded attempt of a task; nil if there is none.
+// lastAttempt returns the newest recorded attempt of a task; nil if none exists.
 func lastAttempt(attempts *folder.Attempts, id string) *protocol.Attempt {
 	list := attempts.Of(id)
 	if len(list) == 0 {

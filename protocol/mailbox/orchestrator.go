@@ -172,7 +172,7 @@ func (o *orchestrator) signedOff(b *board) bool {
 func (c claim) judge(proved proc.Identity) (verdict, string, proc.Identity) {
 	id, err := proc.Inspect(c.pid)
 	if errors.Is(err, proc.ErrGone) {
-		return gone, fmt.Sprintf("%s names process %d, and there is none", c.file, c.pid), proc.Identity{}
+		return gone, fmt.Sprintf("%s names process %d, which does not exist", c.file, c.pid), proc.Identity{}
 	}
 	if err != nil {
 		return unsure, fmt.Sprintf("%s names process %d, of which the system says nothing", c.file, c.pid), proc.Identity{}

@@ -72,7 +72,7 @@ func (l *message) questionID() string {
 	return l.kind + "-" + string(jsonfile.SumOf([]byte(asked)))[:12]
 }
 
-// questionDue is when the user is to be told of a question: at once, or after the time that a lead may take for an answer.
+// questionDue is when to notify the user of a question: at once, or after the time that a lead may take for an answer.
 // The agents may settle a question that is neither blocking nor severe among themselves first.
 func (v *queueView) questionDue(l *message, m located) time.Time {
 	if q := l.question; q.blocking || q.severity.Rank() >= protocol.High.Rank() || v.opts.Lead == 0 {

@@ -61,7 +61,7 @@ func (v *queueView) since(r *record) time.Time {
 	return v.Past(r.ended())
 }
 
-// lost returns the proof that no process works on a task in progress; "" if there is none. The proof: no orchestrator
+// lost returns the proof that no process works on a task in progress; "" if none exists. The proof: no orchestrator
 // lives, it left no process running, and neither the task nor a working agent has shown a sign of life for as long as a
 // developer may be silent.
 func (v *queueView) lost(r *record) string {

@@ -48,8 +48,8 @@ func (s Suite) roundTrip(t *testing.T, c *Case) {
 	}
 	quick := b.a.Observe(t.Context(), protocol.Look{Now: b.now, Hints: hints})
 	full := b.a.Observe(t.Context(), protocol.Look{Now: b.now})
-	anew := s.Open(t, b.dir).Observe(t.Context(), protocol.Look{Now: b.now})
-	for what, snap := range map[string]*protocol.Snapshot{"a hinted look": &quick, "a full look": &full, "a new adapter": &anew} {
+	again := s.Open(t, b.dir).Observe(t.Context(), protocol.Look{Now: b.now})
+	for what, snap := range map[string]*protocol.Snapshot{"a hinted look": &quick, "a full look": &full, "a new adapter": &again} {
 		if err := shows(snap); err != nil {
 			t.Errorf("%s: %v\n%s", what, err, dump(t, snap))
 		}

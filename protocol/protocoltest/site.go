@@ -59,7 +59,7 @@ func (s *Site) Pass(d time.Duration) {
 	}
 }
 
-// FaultAt finds the first Fault whose path contains part; nil if there is none.
+// FaultAt finds the first Fault whose path contains part; nil if none exists.
 func FaultAt(snap *protocol.Snapshot, part string) *protocol.Fault {
 	for i := range snap.Faults {
 		if strings.Contains(snap.Faults[i].Path, part) {

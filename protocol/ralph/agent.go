@@ -32,7 +32,7 @@ func (v kanbanView) agents(verdicts map[string]verdict) (list []protocol.Agent) 
 }
 
 // isShown reports whether a worker is shown as an agent: it is at work, or the newest of a task in progress, or has a pid
-// file and its task is to be done, or failed or was dropped recently.
+// file and its task is to do, or failed or was dropped recently.
 func (v kanbanView) isShown(w *worker, inHand bool) bool {
 	if w.session.presence == protocol.PresenceHere || v.workers.newest(w.task) != w {
 		return w.session.presence == protocol.PresenceHere

@@ -115,7 +115,7 @@ func (w *writer) record(id string, a recordedAnswer, state string) error {
 	return nil
 }
 
-// recorded returns the record of an answer; the zero answer if there is none.
+// recorded returns the record of an answer; the zero answer if none exists.
 func (w *writer) recorded(id string, n recordedAnswer) (recordedAnswer, error) {
 	blob, err := w.Root.Read(answersFile(id), maxFile)
 	var list answers

@@ -184,10 +184,10 @@ func kanbanFindings(items []item) []protocol.Finding {
 			add(it, "schema", "id", "line %d: the id stands on more than one line", it.line)
 		}
 		if !isMarker(it.marker) {
-			add(it, "schema", "marker", "line %d: the marker is none of [ ] [=] [P] [x] [*] [N]", it.line)
+			add(it, "schema", "marker", "line %d: the marker is not one of [ ] [=] [P] [x] [*] [N]", it.line)
 		}
 		if it.word != "" {
-			add(it, "schema", "Priority", "line %d: the priority %q is none of CRITICAL, HIGH, MEDIUM, LOW", it.line, it.word)
+			add(it, "schema", "Priority", "line %d: the priority %q is not one of CRITICAL, HIGH, MEDIUM, LOW", it.line, it.word)
 		}
 		for _, dep := range it.related {
 			if !known[dep] && it.marker != complete && it.marker != dropped {

@@ -181,7 +181,7 @@ func (p *Project) Apply(ctx context.Context, c protocol.Change, now time.Time) e
 // emptyKanban is a kanban without tasks. The program's own check requires the heading in capitals.
 const emptyKanban = "# Kanban\n\n## TASKS\n"
 
-// Prepare creates the folders of the document's layout, and an empty kanban if there is none. It changes neither an
+// Prepare creates the folders of the document's layout, and an empty kanban if none exists. It changes neither an
 // existing kanban nor any other file. Booting twice changes nothing.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	if !jsonfile.PlainName(b.Agent) {

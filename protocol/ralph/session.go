@@ -65,7 +65,7 @@ func (t *processTable) judge(w *worker) session {
 	return s
 }
 
-// judgeFile adds the evidence of one pid file. It returns the reason for doubt; "" if there is none.
+// judgeFile adds the evidence of one pid file. It returns the reason for doubt; "" if none exists.
 func (t *processTable) judgeFile(w *worker, s *session, which int) (doubt string) {
 	r := &w.pids[which]
 	pid, written := r.Value, r.Stamp.ModTime()

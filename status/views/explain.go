@@ -249,7 +249,7 @@ func lockFacts(p *terminal.Page, l supervisor.LockReport, e *status.LockEvidence
 	}
 	facts = append(facts, [2]string{"process", number(e.Process)}, [2]string{"acquired", whenWords(p, e.Acquired)})
 	if e.Waiting != nil && len(e.Waiting) == 0 {
-		facts = append(facts, [2]string{"waits", "nobody"})
+		facts = append(facts, [2]string{"waits", "no process"})
 	}
 	for _, w := range e.Waiting {
 		facts = append(facts, [2]string{"waits", join("process "+strconv.Itoa(w.PID), terminal.OneWord(strings.Join(w.Command, " ")))})

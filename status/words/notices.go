@@ -19,8 +19,8 @@ type texts struct {
 }
 
 var notices = map[protocol.Phrase]texts{
-	protocol.PhraseUntakenLong: {"Nobody has taken {title} for {limit exact}",
-		[]string{"Its request lies open since {at zoned}; [{?name}{agent} is {name}|its agent is not known here].{directive}"}, "Nobody takes {title}."},
+	protocol.PhraseUntakenLong: {"No agent has taken {title} for {limit exact}",
+		[]string{"Its request lies open since {at zoned}; [{?name}{agent} is {name}|its agent is not known here].{directive}"}, "No agent takes {title}."},
 	protocol.PhraseOverrun:  {"{title} is over its time; {base}", []string{"Its limit of {limit exact} passed at {at zoned}.{directive}"}, "{title} is over its time."},
 	protocol.PhraseStalled:  {"No progress of {title}", []string{"It promised an update every {limit exact}; the last sign was at {at}.{directive}"}, "No progress of {title}."},
 	protocol.PhraseTaskLost: {"{title} is lost", []string{"{cause}.{directive}"}, "{human}, {title} is lost."},
@@ -73,7 +73,7 @@ var noticePhrases = map[protocol.Phrase]string{
 	protocol.PhraseProcessesEnded:  `Its processes are ended (hung_action = "end").`,
 	protocol.PhraseEndedBefore:     nothingEnded + "they were ended for this work once, and the next ones hang too.",
 	protocol.PhraseNoTaskInHand:    nothingEnded + "it has no task in hand.",
-	protocol.PhraseWorkerNotIts:    nothingEnded + "the worker that has its task is none of its processes that live.",
+	protocol.PhraseWorkerNotIts:    nothingEnded + "the worker that has its task is not among its living processes.",
 	protocol.PhraseNoClaimNames:    nothingEnded + "no claim names the process that has its task.",
 	protocol.PhraseSeveralBearName: nothingEnded + "several processes bear its name, and nothing says which of them has the task.",
 	protocol.PhraseNoneRuns:        nothingEnded + "it has no process on record that runs.",

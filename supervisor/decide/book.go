@@ -27,7 +27,7 @@ func sourceOf(s protocol.Subject) snapshotSource { return snapshotSource{s.Proje
 // BookOf makes a Book of a map.
 func BookOf[V any](all map[protocol.Subject]V) Book[V] { return Book[V]{values: all} }
 
-// Of gives the value of a subject, the zero value if there is none.
+// Of gives the value of a subject, the zero value if none exists.
 func (b Book[V]) Of(s protocol.Subject) V {
 	v, _ := b.Find(s)
 	return v
@@ -62,7 +62,7 @@ func (b Book[V]) All() iter.Seq2[protocol.Subject, V] {
 	}
 }
 
-// Turned is the value of a subject, and its former one; nil where there is none.
+// Turned is the value of a subject, and its former one; nil where none exists.
 type Turned[V any] struct{ Was, Is *V }
 
 // Since iterates over what may differ from an older Book.

@@ -38,7 +38,7 @@ func heldWithResult(c *taskCase) taskRuling {
 	return r
 }
 
-// lastAttempt is the last attempt whose result was taken, nil if there is none.
+// lastAttempt is the last attempt whose result was taken, nil if none exists.
 func lastAttempt(t *protocol.Task) *protocol.Attempt {
 	if list := t.Committed(); len(list) > 0 {
 		return &list[len(list)-1]
@@ -63,7 +63,7 @@ func superseded(c *taskCase, by protocol.Phrase, result protocol.Ref) taskRuling
 	return r
 }
 
-// leaseOver reports whether a hold that a dead daemon left is to be released, because this is the only scan.
+// leaseOver reports whether to release a hold that a dead daemon left, because this is the only scan.
 func leaseOver(c *taskCase) bool {
 	return c.view.Once && !c.now.Before(c.t.Hold.ReleaseBy) && c.free()
 }

@@ -105,7 +105,7 @@ type TaskGate struct {
 	Admitted time.Time `json:"admitted,omitzero"`
 	// ByHand: someone else released it; no gate asks again. It is what steward saw, and no order.
 	ByHand bool `json:"by_hand,omitempty"`
-	// Held: it was held at the last scan. Whoever releases it, it was admitted.
+	// Held: it was held at the last scan. Whatever released it, it was admitted.
 	Held bool `json:"held,omitempty"`
 	// Lease is until when that hold was to last unless renewed.
 	Lease time.Time `json:"lease,omitzero"`

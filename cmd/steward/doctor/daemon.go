@@ -124,7 +124,7 @@ func lastEnd(f daemonFacts) *status.Ending {
 	return end
 }
 
-// unreachable returns the summary of the daemon's own incident that no channel works; "" if there is none.
+// unreachable returns the summary of the daemon's own incident that no channel works; "" if none exists.
 func unreachable(doc *status.Document) string {
 	if doc == nil {
 		return ""

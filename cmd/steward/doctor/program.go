@@ -121,7 +121,7 @@ func judgeConfig(f configFacts, running bool) []Finding {
 	case f.err != nil:
 		all = refusedConfig(f, from, running)
 	case !f.there:
-		all = append(all, working("file", "there is none at %s%s; the defaults hold", f.file, from))
+		all = append(all, working("file", "no file %s%s; the defaults apply", f.file, from))
 	default:
 		all = append(all, working("file", "%s%s is fine and names %s", f.file, from, terminal.Plural(f.projects, "project")))
 	}

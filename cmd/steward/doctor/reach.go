@@ -155,7 +155,7 @@ func judgeSpeech(v desktop.Voice, err error) []Finding {
 	case err != nil:
 		return []Finding{warning(name, "steward log", "nothing is said aloud: %v", err)}
 	case v.Sink == "":
-		return []Finding{warning(name, "start the sound server of the user who runs steward (pactl info)", "%s, but no way out for sound is to be seen here", v.Tool)}
+		return []Finding{warning(name, "start the sound server of the user who runs steward (pactl info)", "%s, but no sound output was found", v.Tool)}
 	}
 	return []Finding{working(name, "%s, through %s", v.Tool, v.Sink)}
 }

@@ -78,7 +78,7 @@ func mayBreak(a *cli.App, b *lock.Breaking, yes bool) error {
 		return nil
 	}
 	if !ask {
-		return supervisor.Refuse(errors.New("lock break: its holder shows life; say --yes if it is to be broken all the same"))
+		return supervisor.Refuse(errors.New("lock break: its holder shows life; add --yes to break it nevertheless"))
 	}
 	what := "its agent shows life"
 	if s.Kind == lock.KindReal {

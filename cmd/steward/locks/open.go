@@ -62,7 +62,7 @@ func userName() string {
 	if u, err := user.Current(); err == nil && u.Username != "" {
 		return u.Username
 	}
-	return cmp.Or(os.Getenv("USER"), "somebody")
+	return cmp.Or(os.Getenv("USER"), "unknown user")
 }
 
 // lockWords describes in one line the holder of a lock, and since when it holds the lock.

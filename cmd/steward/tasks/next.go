@@ -32,7 +32,7 @@ func newNextCommand(a *cli.App) *cobra.Command {
 		Long: "next claims the best task that waits for an agent: by priority, then age, and only if there is room for it. It prints\n" +
 			"the request; no other agent gets the task from then on. End it with `steward task done` or `steward task fail`.\n\n" +
 			"With --pid the process is recorded as the one that works on it: when it dies, the task is known to be lost at once.\n" +
-			"Without, the claim stands until the task is done, has failed or is cancelled. It exits with 4 when there is none, and says\n" +
+			"Without, the claim stands until the task is done, has failed or is cancelled. It exits with 4 when none exists, and says\n" +
 			"what waits all the same: a task that is held, what keeps it, and when it may come.",
 		Example: "  steward task next --agent codex-cursor --pid $$\n  steward task next --agent codex-cursor --wait=10m -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -98,7 +98,7 @@ func (d *taskClient) next(ctx context.Context, k agentstatus.Claim, patience tim
 			why = task.Nothing(held, now)
 		}
 		if over(patience, end) {
-			return terminal.Report(supervisor.ErrNoSubject, "%s: there is none for %s now: %s", taking, k.Agent, why)
+			return terminal.Report(supervisor.ErrNoSubject, "%s: no task for %s now: %s", taking, k.Agent, why)
 		}
 		if why != "" && why != told {
 			told = why
@@ -115,7 +115,7 @@ func over(patience time.Duration, end time.Time) bool {
 	return patience == 0 || patience > 0 && !time.Now().Before(end)
 }
 
-// take claims the best admitted task. It returns nil if there is none, with the reason if a task is open but not admitted.
+// take claims the best admitted task. It returns nil if none exists, with the reason if a task is open but not admitted.
 func (d *taskClient) take(ctx context.Context, k agentstatus.Claim) (*agentstatus.Work, string, time.Duration, error) {
 	open, err := d.Files.Open(ctx, k.Agent, time.Now())
 	if err != nil {

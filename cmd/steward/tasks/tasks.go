@@ -11,7 +11,7 @@ func NewCommand(a *cli.App) *cobra.Command {
 		Use:   "task",
 		Short: "Ask for tasks, wait for them, and work on them by hand",
 		Long: "task is both sides of the work that agents give each other through tmp/agent_status/, without writing JSON by hand.\n" +
-			"An orchestrator submits, waits, shows and cancels; whoever does the work by hand takes the next one, tells its\n" +
+			"An orchestrator submits, waits, shows and cancels; an agent without a worker takes the next one, reports its\n" +
 			"progress, and says that it is done or has failed. Every command works with and without a running steward.",
 		Example: "  steward task submit execute --wait -- scripts/START.sh preflight\n  steward task wait 7c0e\n  steward task next --agent codex-cursor",
 	}
