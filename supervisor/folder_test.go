@@ -149,9 +149,6 @@ func (c *card) hold() *protocol.Hold {
 		h.NotBefore = c.ledger[n-1].Due
 	}
 	h.Half = c.open || !c.held
-	if h.Half && c.result != nil {
-		return nil
-	}
 	return &h
 }
 

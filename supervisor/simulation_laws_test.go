@@ -319,7 +319,7 @@ func (m *simulation) unsettled(s *site, c *card) string {
 		return "it lies there, and nobody was told"
 	case c.result == nil:
 		return ""
-	case c.held || c.notice != nil && !c.open: // a notice alone, beside a request and its result, is not shown by this world
+	case c.held || c.notice != nil:
 		return "it has a result, and is still held"
 	case j.delivered && !c.result.Succeeded():
 		return "it was completed, and its result says otherwise"
