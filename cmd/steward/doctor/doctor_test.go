@@ -260,7 +260,7 @@ func TestDoctorWatchingAndReach(t *testing.T) {
 		{"no bus yet", popups(func(f *popupFacts) { f.err, f.screen = noBus, false }), []string{"warn desktop: .*no session bus.*no DISPLAY here.*tries again.*→ log in"}},
 		{"root", popups(func(f *popupFacts) { f.err, f.root = noBus, true }), []string{"warn desktop: .*root is asking"}},
 		{"voice", judgeSpeech(desktop.Voice{Tool: "espeak", Sink: "/run/pulse"}, nil), []string{"ok speech: espeak, through /run/pulse"}},
-		{"no way out", judgeSpeech(desktop.Voice{Tool: "espeak"}, nil), []string{"warn speech: espeak, but no way out"}},
+		{"no way out", judgeSpeech(desktop.Voice{Tool: "espeak"}, nil), []string{"warn speech: espeak, but no sound output"}},
 		{"no voice", judgeSpeech(desktop.Voice{}, noBus), []string{"warn speech: nothing is said aloud"}},
 		{"the daemon's word", judgeChannels([]string{"speech"}, mute), []string{"ok channels: speech", "warn the daemon's word: No channel could reach you"}},
 	})
