@@ -186,42 +186,56 @@ func (g *scrape) Collect(ch chan<- prometheus.Metric) {
 		metric("tasks", "Tasks that are open or ended lately, by state.", "protocol", "state"))
 	countStates(p, lockStates, r.Locks, func(l LockReport) (string, protocol.LockState) { return l.Protocol, l.State },
 		metric("locks", "Locks in files, by state.", "protocol", "state"))
+	countReasons(r.Tasks, metric("task_reasons", "The same tasks by state and reason; absent at 0.", "protocol", "state", "reason"))
+	shareBeats(p, metric("heartbeat_uptime_ratio", "Share of the watched time that heartbeats have covered; absent before any.", "protocol"))
+	showMeasures(p, metric("protocol_measure", "What the protocols' documents ask to be measured; the measure's name ends in its unit.", "project", "protocol", "measure"))
+	countFaults(p, metric("faults", `Files that cannot be used as they are; "all" counts projects that cannot be scanned.`, "protocol"))
+}
+
+func countReasons(tasks []TaskReport, byReason gauge) {
 	reasons := map[[3]string]int{}
-	for _, t := range r.Tasks {
+	for _, t := range tasks {
 		reasons[[3]string{t.Protocol, string(t.State), string(t.Reason)}]++
 	}
-	byReason := metric("task_reasons", "The same tasks by state and reason; absent at 0.", "protocol", "state", "reason")
 	for labels, n := range reasons {
 		byReason.set(float64(n), labels[:]...)
 	}
+}
+
+func shareBeats(p *State, uptime gauge) {
 	covered, observed := map[string]time.Duration{}, map[string]time.Duration{}
 	for subject, a := range p.Plan.Memory.Agents.All() {
 		covered[subject.Protocol] += a.Covered
 		observed[subject.Protocol] += a.Observed
 	}
-	uptime := metric("heartbeat_uptime_ratio", "Share of the watched time that heartbeats have covered; absent before any.", "protocol")
 	for name, whole := range observed {
 		if v := ratio(covered[name], whole); v != nil {
 			uptime.set(*v, name)
 		}
 	}
-	faults := map[string]int{"all": 0}
-	measure := metric("protocol_measure", "What the protocols' documents ask to be measured; the measure's name ends in its unit.", "project", "protocol", "measure")
+}
+
+func showMeasures(p *State, measure gauge) {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
-		faults[s.Protocol] += len(s.Faults)
 		for _, m := range s.Measures {
 			if m.Agent == "" { // the names of agents come from files
 				measure.set(m.Value, s.Project, s.Protocol, m.Name)
 			}
 		}
 	}
+}
+
+func countFaults(p *State, unusable gauge) {
+	faults := map[string]int{"all": 0}
+	for i := range p.View.Snapshots {
+		faults[p.View.Snapshots[i].Protocol] += len(p.View.Snapshots[i].Faults)
+	}
 	for _, d := range p.Projects {
 		if d.Problem != nil {
 			faults["all"]++
 		}
 	}
-	unusable := metric("faults", `Files that cannot be used as they are; "all" counts projects that cannot be scanned.`, "protocol")
 	for name, n := range faults {
 		unusable.set(float64(n), name)
 	}
