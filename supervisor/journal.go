@@ -42,7 +42,6 @@ type Journal struct {
 	mu   sync.Mutex
 	file *os.File
 	size int64
-	torn bool  // the last line is incomplete, because the disk was full
 	most int64 // bytes per file
 	// again is the size at which a failed rotation is tried again.
 	again int64
@@ -105,19 +104,27 @@ func (j *Journal) Write(e Entry) error {
 	if j.size > 0 && j.size+int64(len(line)) > j.most && j.size >= j.again {
 		rotated = j.rotate()
 	}
-	line = append(line, '\n')
-	if j.torn {
-		line = append([]byte{'\n'}, line...)
-	}
-	n, err := j.file.Write(line)
+	n, err := j.file.Write(append(line, '\n'))
 	j.size += int64(n)
-	if n > 0 {
-		j.torn = n < len(line)
-	}
 	if err != nil {
-		err = fmt.Errorf("write journal: %w", err)
+		err = fmt.Errorf("write journal: %w", errors.Join(err, j.takeBack(n)))
 	}
 	return errors.Join(rotated, err)
+}
+
+// takeBack removes the part of a line that fitted on a full disk, so that the next line does not become part of it.
+func (j *Journal) takeBack(n int) error {
+	if n == 0 {
+		return nil
+	}
+	st, err := j.file.Stat()
+	if err == nil {
+		err = j.file.Truncate(st.Size() - int64(n))
+	}
+	if err == nil {
+		j.size -= int64(n)
+	}
+	return err
 }
 
 // rotate starts a new file. It opens the new file before it moves any old one: without a descriptor, or if the old files

@@ -94,6 +94,9 @@ func appendLine(f *os.File, st Stamp, line []byte) error {
 		record = append(record, '\n')
 	}
 	record = append(append(record, line...), '\n')
+	if err := reserve(f, st.Size, len(record)); err != nil {
+		return err
+	}
 	_, err = f.Write(record)
 	return err
 }

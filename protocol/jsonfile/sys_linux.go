@@ -49,6 +49,20 @@ func (d folder) give(f *os.File, name string) error {
 	return errors.ErrUnsupported
 }
 
+// reserve makes sure that the disk has room for n bytes at the end of a file of this size. A full disk would otherwise
+// take a part of a line, which other programs would read.
+func reserve(f *os.File, size int64, n int) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) { err = unix.Fallocate(int(fd), unix.FALLOC_FL_KEEP_SIZE, size, int64(n)) })
+	if isNoSpace(err) {
+		return err
+	}
+	return cerr // a file system without reservations: the write itself shows whether there is room
+}
+
 // A struct linux_dirent64: inode, offset, record length, kind, then the zero-terminated name.
 const (
 	direntInode  = 0

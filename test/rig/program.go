@@ -25,10 +25,16 @@ func Main(m *testing.M, own map[string]func()) {
 	testscript.Main(built{m}, programs)
 }
 
+// envBuilt is set for everything that runs below a test binary which has built the program.
+const envBuilt = "STEWARD_TEST_BUILT"
+
 // built builds steward before the tests run; a test binary that stands in for another program does not come here.
 type built struct{ tests *testing.M }
 
 func (b built) Run() int {
+	if os.Getenv(envBuilt) != "" { // a test that runs itself again, as another user for instance
+		return b.tests.Run()
+	}
 	dir, err := os.MkdirTemp("", "steward-built")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -39,6 +45,7 @@ func (b built) Run() int {
 		fmt.Fprintln(os.Stderr, "build steward:", err)
 		return 1
 	}
+	os.Setenv(envBuilt, "1")
 	os.Setenv("PATH", dir+string(filepath.ListSeparator)+os.Getenv("PATH"))
 	return b.tests.Run()
 }
