@@ -21,7 +21,7 @@ import (
 // patience bounds every wait; it is no measure of anything.
 const patience = 20 * time.Second
 
-// daemon is a steward with a home, a state folder and a socket of its own.
+// house is a steward with a home, a state folder and a socket of its own.
 type house struct {
 	bench    *bench
 	dir      string

@@ -93,7 +93,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// held returns the waiters and a memory in which they wait because two claims fill two cores.
+// full returns waiters, and a memory in which they wait because two claims fill two cores.
 func full(t *testing.T, n int, at time.Time, load capacity.Load) (capacity.Memory, []capacity.Waiter) {
 	t.Helper()
 	var waiters []capacity.Waiter

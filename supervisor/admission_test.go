@@ -125,7 +125,7 @@ func TestAdmissionsTellWhoWaits(t *testing.T) {
 	expect(7 * time.Second)
 }
 
-// state is one of two cores, one busy, with two projects that each have a task t, held or not.
+// picture is the state of a machine with two cores, one busy, and two projects that each have a task t, held or not.
 func picture(t *testing.T, now time.Time, folder string) *supervisor.State {
 	t.Helper()
 	p := &supervisor.State{}

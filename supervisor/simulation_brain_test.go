@@ -197,7 +197,7 @@ func (b *brain) project(d *place) supervisor.Project {
 	}
 }
 
-// dependencies are the ways of one run to the world. A kill can come before anything is told, and after.
+// doors returns what connects one run with the world. A kill can come before anything is told, and after.
 func (b *brain) doors() supervisor.Deps {
 	m := b.m
 	die := func() {

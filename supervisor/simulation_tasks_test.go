@@ -36,10 +36,10 @@ type job struct {
 	failed    time.Duration // since when it has failed for good, and nobody was told
 }
 
-// jobs are kept by their cards.
+// job returns the job of a card.
 func (m *simulation) job(c *card) *job { return m.brain.jobs[c] }
 
-// plan enters all that is to be done: when, by whom, and how it will go.
+// assign enters all work: when it comes, who does it, and how it ends.
 func (m *simulation) assign() {
 	n := 3 + m.chance.IntN(15)
 	if m.odds(20) {

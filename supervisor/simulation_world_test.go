@@ -328,7 +328,7 @@ func claimOf(c *card) string {
 	return fmt.Sprint(c.workers)
 }
 
-// processes says how a process is.
+// process returns the state of a process.
 func (m *simulation) process(id protocol.Identity) heartbeat.ProcessState {
 	for _, s := range m.sites {
 		for _, a := range s.actors {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// groupFiles creates a tree of control groups from the table: mount points below DIR, files with their text.
+// groups creates a tree of control groups from the table: mount points below DIR, files with their text.
 func (f fakeProc) groups(own, mounts string, files map[string]string) string {
 	f.t.Helper()
 	dir := f.t.TempDir()

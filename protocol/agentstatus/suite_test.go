@@ -121,7 +121,7 @@ func retryFirst(t testing.TB, a protocol.Adapter, _ string, now time.Time) {
 	apply(t, a, now, func(k *protocol.Task) protocol.Change { return retryChange(k, now, time.Hour) })
 }
 
-// task builds a case's Change or Shows from a function on the only task.
+// onTask builds a case's Change or Shows from a function on the only task.
 func onTask(f func(*protocol.Task, time.Time) protocol.Change) func(*protocol.Snapshot, time.Time) protocol.Change {
 	return func(s *protocol.Snapshot, now time.Time) protocol.Change {
 		if len(s.Tasks) != 1 {

@@ -267,7 +267,7 @@ func Reads(file, pattern string) bool {
 	return err == nil && Found(string(data), pattern) == nil
 }
 
-// request is a task's request that is held for lack of room from the given used share on.
+// RequestOf returns a task's request that is held while more than the given share of the machine is in use.
 func RequestOf(id string, throttle float64, outcomes ...string) Doc {
 	return Doc{"task_id": id, "request_type": "execute", "priority": "medium", "source_agent": "livhana-layer1.1", "target_agent": Codex,
 		"created_at": Stamp(), "timeout_seconds": 300, "throttle_capacity": throttle,

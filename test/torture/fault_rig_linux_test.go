@@ -57,7 +57,7 @@ delay = "4s"
 then = "dead"
 `
 
-// rules are the ordeal's rules with further settings of [capacity] and [escalate], and further tables.
+// faultRules returns the ordeal's rules with further settings of [capacity] and [escalate], and further tables.
 func faultRules(tables string) string {
 	text := strings.Replace(ordealRules, "[capacity]\n", "[capacity]\ndimensions = [\"agent\"]\n", 1)
 	return strings.Replace(text, "[escalate]\n", "[escalate]\nfault_after = \"1s\"\n", 1) + tables

@@ -95,7 +95,7 @@ func AdapterNamed(name string) (adapter, bool) {
 	return Adapters[i], true
 }
 
-// Open describes a project to the supervisor. alone: take the project's lock, so that only one steward acts in the
+// OpenProject describes a project to the supervisor. alone: take the project's lock, so that only one steward acts in the
 // project; `steward plan` reads without it.
 func OpenProject(ref config.ProjectRef, cfg config.Config, alone bool) supervisor.Project {
 	return supervisor.Project{
