@@ -48,7 +48,7 @@ func TestLinks(t *testing.T) {
 		t.Fatal(pages, err)
 	}
 	more, _ := filepath.Glob("docs/protocols/*.md")
-	for _, page := range append(append(pages, more...), "README.md", "CHANGELOG.md") {
+	for _, page := range append(append(pages, more...), "README.md", "CHANGELOG.md", "CONTRIBUTING.md") {
 		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`).FindAllStringSubmatch(text(t, page), -1) {
 			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
 				t.Errorf("%s: link %s leads nowhere", page, m[1])
