@@ -9,12 +9,15 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
+	"github.com/livhana/steward/platform"
+	"github.com/livhana/steward/platform/service"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/status/views"
-	"github.com/spf13/cobra"
 )
 
 // newViewCommands are the read-only commands.
@@ -43,7 +46,7 @@ func showStatus(ctx context.Context, a *cli.App) error {
 	if !errors.Is(err, status.ErrNoDaemon) {
 		return err
 	}
-	return lastStatus(a, err)
+	return lastStatus(ctx, a, err)
 }
 
 // watchStatus redraws the snapshot on a terminal continuously.
@@ -90,18 +93,19 @@ func withDaemon(raw json.RawMessage, d status.Daemon) json.RawMessage {
 }
 
 // lastStatus shows the last steward's snapshot, and reports that no steward is running.
-func lastStatus(a *cli.App, none error) error {
+func lastStatus(ctx context.Context, a *cli.App, none error) error {
 	_, paths, _ := a.Settings() // ask has said what is wrong with them
 	var raw json.RawMessage
 	written, readErr := status.ReadSnapshot(filepath.Join(paths.State, daemon.SnapshotFile), &raw)
+	others := othersRunning(ctx, a)
 	switch {
 	case errors.Is(readErr, os.ErrNotExist):
-		return terminal.Report(none, "no steward is running; none has been seen here yet. Start one with: steward run")
+		return terminal.Report(none, "no steward is running; none has been seen here yet%s. Start one with: steward run", others)
 	case readErr != nil:
-		return terminal.Report(none, "no steward is running, and its last status cannot be read: %v. Start one with: steward run", readErr)
+		return terminal.Report(none, "no steward is running, and its last status cannot be read: %v%s. Start one with: steward run", readErr, others)
 	}
 	if err := daemon.Newer(raw); err != nil {
-		return terminal.Report(none, "no steward is running, and its last status cannot be shown: %v. Start one with: steward run", err)
+		return terminal.Report(none, "no steward is running, and its last status cannot be shown: %v%s. Start one with: steward run", err, others)
 	}
 	if shown := cli.Present(a, withDaemon(raw, status.Daemon{Since: &written}), views.Status); shown != nil {
 		return shown
@@ -111,5 +115,41 @@ func lastStatus(a *cli.App, none error) error {
 	if beat, err := os.Stat(filepath.Join(paths.State, daemon.HeartbeatFile)); err == nil && beat.ModTime().After(seen) {
 		seen = beat.ModTime()
 	}
-	return terminal.Report(none, "no steward is running; last seen %s (%s). Start one with: steward run", p.Ago(&seen), seen.Format(time.RFC3339))
+	return terminal.Report(none, "no steward is running; last seen %s (%s)%s. Start one with: steward run", p.Ago(&seen), seen.Format(time.RFC3339), others)
+}
+
+// othersTime bounds the request to each steward of another user.
+const othersTime = 300 * time.Millisecond
+
+// othersRunning lists, for root, the running stewards of other users: root's own snapshot does not cover them.
+func othersRunning(ctx context.Context, a *cli.App) string {
+	if os.Getuid() != 0 || a.Socket != "" || os.Getenv("STEWARD_SOCKET") != "" {
+		return ""
+	}
+	sockets, _ := filepath.Glob("/run/user/*/steward/steward.sock")
+	if name := service.MachineUser(); name != "" {
+		sockets = append(sockets, platform.MachinePaths("").Socket)
+	}
+	text := ""
+	for _, socket := range sockets {
+		if user := answersAs(ctx, socket); user != "" {
+			text += fmt.Sprintf("; the steward of %s runs beside it, see: sudo -u %s steward status", user, user)
+		}
+	}
+	return text
+}
+
+// answersAs returns the user whose steward answers on a socket, or "" if no steward answers.
+func answersAs(ctx context.Context, socket string) string {
+	info, err := os.Stat(socket)
+	if err != nil {
+		return ""
+	}
+	uid := platform.OwnerOf(info)
+	ctx, cancel := context.WithTimeout(ctx, othersTime)
+	defer cancel()
+	if uid <= 0 || status.NewClient(socket).Trusting(uid).Get(ctx, "/healthz", nil) != nil {
+		return ""
+	}
+	return views.UserName(uid)
 }
