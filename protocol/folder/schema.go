@@ -42,7 +42,7 @@ func (l *Issues) Add(code, field string, severity protocol.Severity, text string
 // Schema records a field of the wrong form.
 func (l *Issues) Schema(field, text string) { l.Add(CodeSchema, field, protocol.Medium, text) }
 
-// Form is what a field must be. A value that is Empty says as little as a missing one; nil: no value is.
+// Form is what a field must be. Fits accepts the values of this form. Empty accepts those that count as missing; nil: none do.
 type Form struct {
 	Name        string
 	Fits, Empty func(jsonfile.Value) bool

@@ -92,7 +92,7 @@ func failed(c *taskCase, judged rules.Ruling, why protocol.Cause) taskRuling {
 	}
 	keepResult(c, &r)
 	count(c, &r, false)
-	if judged.Alert { // it tells what the result asks as well: one call for one task
+	if judged.Alert { // the alert also says what the result asks: one notice per task
 		tellFailure(c, &r, c.t, judged, why)
 	} else {
 		tellDecision(c, &r)

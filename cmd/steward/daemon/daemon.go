@@ -24,7 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Daemon is a complete steward. The program's only wiring is in this file.
+// Daemon is a complete steward. This file creates all its parts and connects them.
 type Daemon struct {
 	*reports
 	options       Options
