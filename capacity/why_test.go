@@ -38,7 +38,7 @@ func TestWhy(t *testing.T) {
 		{"not calm for long", calm, memory(capacity.Shut{Dimension: "cpu", Since: at(time.Minute), Clear: at(time.Second)}), nil, "cpu must stay at 75 % or below for 3s", 0.2},
 		{"one calm, the other not", calm, memory(capacity.Shut{Dimension: "cpu", Since: at(time.Minute), Clear: at(9 * time.Second)}, capacity.Shut{Dimension: "memory", Since: at(time.Minute), Clear: at(9 * time.Second)}), nil,
 			"memory must stay at 75 % or below for 10s", 0.3},
-		{"one cannot be read", calm, memory(capacity.Shut{Dimension: "files", Since: at(time.Minute), Blind: at(time.Second)}), nil, "files cannot be read; the task goes when that lasts 1m0s", -1},
+		{"one cannot be read", calm, memory(capacity.Shut{Dimension: "files", Since: at(time.Minute), Blind: at(time.Second)}), nil, "files cannot be read; the task is admitted if that lasts 1m0s", -1},
 		{"another has gone on this sample", filesCalm, turned, nil, "one goes per sample, and one has gone on this one", 0.1},
 		{"promised to others", claimed, capacity.Memory{At: at(time.Second), BaseCores: 1, Held: memory(capacity.Shut{Dimension: "cpu", Since: at(time.Minute)}).Held}, []capacity.Claim{untaken("a", time.Second)},
 			"cpu 50 % used + 50 % reserved > limit 80 %", 1},

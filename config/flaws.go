@@ -201,7 +201,7 @@ func (l *flawList) agents(rows []Agent) {
 		case a.Name == "" || strings.ContainsAny(a.Name, "/\\\x00\n") || strings.HasPrefix(a.Name, ".") || len(a.Name) > 100:
 			l.wrongAt([]keyPath{row.key("name"), row}, "%q must be a plain name", a.Name)
 		case seen[a.Project+"\x00"+a.Name]:
-			l.wrong(row.key("name"), "%q stands there twice for the same project", a.Name)
+			l.wrong(row.key("name"), "%q is listed twice for the same project", a.Name)
 		}
 		seen[a.Project+"\x00"+a.Name] = true
 		if a.Project == "" {
@@ -253,7 +253,7 @@ func rowFlaws(rows []rules.Rule) []flaw {
 		case err == nil && r.Protocol != "" && unspoken(r.Protocol) != "":
 			err = fmt.Errorf("%sprotocol: %s", lead, unspoken(r.Protocol))
 		case err == nil && seen[r.Name()]:
-			err = fmt.Errorf("%sstands there twice, the second can never match", lead)
+			err = fmt.Errorf("%sis listed twice; the second one can never match", lead)
 		}
 		if seen[r.Name()] = true; err != nil {
 			at := mentioned(row, strings.TrimPrefix(err.Error(), lead))

@@ -114,7 +114,7 @@ func (l *flawList) projects(rows []Project) {
 			bad(row.key("name"), "%q must be plain: no : or /, no space around it", p.Name)
 		}
 		if p.Name != "" && names[p.Name] {
-			bad(row.key("name"), "%q stands there twice", p.Name)
+			bad(row.key("name"), "%q is listed twice", p.Name)
 		}
 		names[p.Name] = true
 		for n, name := range p.Protocols {

@@ -27,7 +27,7 @@ func TestAddProject(t *testing.T) {
 		}
 		again, err := AddProject("x", got, c.dir, "/home/j")
 		if err != nil || string(again) != string(got) {
-			t.Errorf("%s: it stands there twice (%v)", name, err)
+			t.Errorf("%s: it is listed twice (%v)", name, err)
 		}
 	}
 	if got, err := AddProject("x", []byte("[[project]]\npath = \"~/shop\"\n"), "/home/j/shop", "/home/j"); err != nil || strings.Count(string(got), "[[project]]") != 1 {

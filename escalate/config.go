@@ -64,7 +64,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("channels: there is no channel %q; there are %q", name, channelNames))
 		}
 		if slices.Contains(c.Channels[:n], name) {
-			errs = append(errs, fmt.Errorf("channels: %q stands there twice", name))
+			errs = append(errs, fmt.Errorf("channels: %q is listed twice", name))
 		}
 	}
 	for _, d := range []struct {

@@ -70,7 +70,7 @@ func bootAgent(a *cli.App, c *cobra.Command, project, protocolName string, b pro
 	}
 	ad, ok := daemon.AdapterNamed(protocolName)
 	if !ok {
-		return cli.Usagef("boot: protocol %s is not spoken by this version; it speaks %s", terminal.OneWord(protocolName), protocolNames())
+		return cli.Usagef("boot: this version does not support protocol %s; it supports %s", terminal.OneWord(protocolName), protocolNames())
 	}
 	speaker := ad.Open(dir, cfg, daemon.GuardLock)
 	defer speaker.Close()

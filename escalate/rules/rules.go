@@ -172,7 +172,7 @@ func (c RetryConfig) Validate() error {
 		}
 		name := r.Name()
 		if seen[name] {
-			return fmt.Errorf("retry rule %s: stands there twice, the second can never match", name)
+			return fmt.Errorf("retry rule %s: is listed twice; the second one can never match", name)
 		}
 		seen[name] = true
 	}

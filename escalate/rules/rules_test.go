@@ -95,7 +95,7 @@ func TestConfigValidate(t *testing.T) {
 		cfg  RetryConfig
 		want string
 	}{
-		"twice":      {RetryConfig{[]Rule{row, row}, 10, time.Hour}, "code=X: stands there twice"},
+		"twice":      {RetryConfig{[]Rule{row, row}, 10, time.Hour}, "code=X: is listed twice"},
 		"no ceiling": {RetryConfig{[]Rule{row}, 0, time.Hour}, "attempts per task"},
 		"no longest": {RetryConfig{[]Rule{row}, 10, 0}, "longest timeout"},
 		"bad row":    {RetryConfig{[]Rule{{Code: "Y"}}, 10, time.Hour}, "code=Y: action"},

@@ -105,7 +105,7 @@ func (r *reviewReader) setWord(value jsonfile.Value) {
 	}
 	word = cmp.Or(fold(clean(word, 60)), "NOTHING")
 	if r.word = cmp.Or(r.word, word); r.word != word {
-		r.denials = append(r.denials, "approval_status stands there twice, with different words")
+		r.denials = append(r.denials, "approval_status is listed twice with different words")
 	}
 }
 

@@ -60,7 +60,7 @@ func CheckResume(command []string) error {
 		}
 	}
 	if !named {
-		return fmt.Errorf("resume: neither %s nor %s stands in it, so it would not know what to resume", taskWord, workWord)
+		return fmt.Errorf("resume: it contains neither %s nor %s, so nothing says what to resume", taskWord, workWord)
 	}
 	return nil
 }

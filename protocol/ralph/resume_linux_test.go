@@ -111,7 +111,7 @@ func TestResumeCommandFails(t *testing.T) {
 		"signal":        {[]string{"sh", "-c", "echo once >> runs; kill -9 $$", "{task}"}, "sh: signal: killed"},
 		"silent":        {[]string{"sh", "-c", "echo once >> runs; false", "{task}"}, "sh: exit status 1"},
 		"odd words":     {[]string{"sh", "-c", "exit 1; {tusk}"}, "{tusk} means nothing"},
-		"no such place": {[]string{"sh", "-c", "exit 1"}, "would not know what to resume"},
+		"no such place": {[]string{"sh", "-c", "exit 1"}, "nothing says what to resume"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, p := resumed(t, time.Minute, c.command...)

@@ -20,7 +20,7 @@ type texts struct {
 
 var notices = map[protocol.Phrase]texts{
 	protocol.PhraseUntakenLong: {"No agent has taken {title} for {limit exact}",
-		[]string{"Its request lies open since {at zoned}; [{?name}{agent} is {name}|its agent is not known here].{directive}"}, "No agent takes {title}."},
+		[]string{"Its request has been open since {at zoned}; [{?name}{agent} is {name}|its agent is not known here].{directive}"}, "No agent takes {title}."},
 	protocol.PhraseOverrun:  {"{title} is over its time; {base}", []string{"Its limit of {limit exact} passed at {at zoned}.{directive}"}, "{title} is over its time."},
 	protocol.PhraseStalled:  {"No progress of {title}", []string{"It promised an update every {limit exact}; the last sign was at {at}.{directive}"}, "No progress of {title}."},
 	protocol.PhraseTaskLost: {"{title} is lost", []string{"{cause}.{directive}"}, "{human}, {title} is lost."},
@@ -36,7 +36,7 @@ var notices = map[protocol.Phrase]texts{
 	protocol.PhraseAgentEnded: {"{agent} hung in task {task}, and was ended", []string{"{cause}"}, "{human}, the agent {agent} hung and was ended."},
 	protocol.PhraseAgentError: {"{agent} reports an error", []string{"{text}", "[{?task}In flight: {list}.{directive}]"}, "{human}, the agent {agent} reports an error."},
 	protocol.PhraseManySilent: {"{count} agents fell silent at once", []string{"{names}: no heartbeat, no live process, no progress. " +
-		"steward itself had trouble to look just then, so it waited {limit exact} longer.[ In flight: {list}.]"}, "{human}, {count} agents fell silent at once."},
+		"steward itself had trouble reading files just then, so it waited {limit exact} longer.[ In flight: {list}.]"}, "{human}, {count} agents fell silent at once."},
 	protocol.PhraseLockOvertime: {"{agent} holds the lock on {name} over its time", []string{"It ended at {at zoned}: {cause}."},
 		"{agent} holds the lock on {name} over its time."},
 
@@ -52,7 +52,7 @@ var notices = map[protocol.Phrase]texts{
 		"{human}, tasks are held back [because {agent} is full|for lack of {name}]."},
 	protocol.PhraseStarving: {"{Tasks have} waited for room since {at}", []string{"Others were admitted meanwhile. These wait: {list}[ and {of} more]. " +
 		"'steward explain' says what each waits for, 'steward release' releases it."}, "{human}, tasks have waited for room for very long."},
-	protocol.PhraseFilesRunOut: {"Open files run out", []string{"At the present pace none is left in less than half a minute. {name}. " +
+	protocol.PhraseFilesRunOut: {"Open files run out", []string{"At this rate none will be left in less than half a minute. {name}. " +
 		"Tasks are held back meanwhile.[ Largest consumers: {text}]"}, "{human}, this machine is running out of open files."},
 }
 

@@ -62,7 +62,7 @@ var phrases = map[protocol.Phrase]string{
 	protocol.PhraseLives:         "{base}, but its process {pid} lives",
 	protocol.PhraseFilesMoved:    "{base}, but its files moved {still} ago",
 	protocol.PhraseResumed:       "{base}, but the machine has just woken",
-	protocol.PhraseDoubted:       "{base}, but many fell silent at once while steward itself had trouble to look",
+	protocol.PhraseDoubted:       "{base}, but many fell silent at once while steward itself had trouble reading files",
 	protocol.PhraseHung: "{base}; its process {pid} lives, but its processor time, its processes and its files have stood still for {still}" +
 		"[, longer than the {limit} of its task in flight]",
 	protocol.PhraseLeft:         "stopped: its own file says {text}",
@@ -90,7 +90,7 @@ var phrases = map[protocol.Phrase]string{
 	protocol.PhraseHighest:     "{name} highest: [{?reserved}{reading} used + {reserved} reserved|{share}] (limit {line})",
 	protocol.PhraseBehind:      "waits behind {task} for {name}",
 	protocol.PhraseOnePerRead:  "one goes per sample, and one has gone on this one",
-	protocol.PhraseUnreadable:  "{name} cannot be read; the task goes when that lasts {limit plain}",
+	protocol.PhraseUnreadable:  "{name} cannot be read; the task is admitted if that lasts {limit plain}",
 	protocol.PhraseMustStay:    "{name} must stay at {line} or below for {limit plain}",
 	protocol.PhraseTooFull:     "{name} [{?reserved}{reading} used + {reserved} reserved|is at {share}][ ({text})][{?reserved} > limit|, over the limit of] {line}",
 	protocol.PhraseMustFall:    "{name} [{?reserved}{reading} used + {reserved} reserved|is at {share}][ ({text})][{?reserved}; must| and must] fall to {line}",

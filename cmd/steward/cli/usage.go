@@ -79,7 +79,7 @@ func commandWords(err error) error {
 // helpTopic accepts the name of a command.
 func helpTopic(c *cobra.Command, args []string) error {
 	if _, rest, err := c.Root().Find(args); err != nil || len(rest) > 0 {
-		return Usagef("there is no command %q to tell about (see steward help)", strings.Join(args, " "))
+		return Usagef("unknown command %q (see steward help)", strings.Join(args, " "))
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func OpenProject(ref config.ProjectRef, cfg config.Config, alone bool) superviso
 		Open: func(name string) (supervisor.Speaker, error) {
 			ad, ok := AdapterNamed(name)
 			if !ok {
-				return supervisor.Speaker{}, fmt.Errorf("protocol %s is not spoken by this version", name)
+				return supervisor.Speaker{}, fmt.Errorf("this version does not support protocol %s", name)
 			}
 			return ad.Speak(ref, cfg, alone)
 		},

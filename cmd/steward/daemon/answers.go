@@ -64,7 +64,7 @@ func (a *answers) accept(ctx context.Context, key string, r escalate.Reply) (esc
 		return i, fmt.Errorf("the answer is taken and not tried again: %w", err)
 	case err != nil:
 		a.due.wake()
-		return i, fmt.Errorf("the answer is taken, but cannot be written yet (steward goes on trying): %w", err)
+		return i, fmt.Errorf("the answer is accepted but not written yet; steward keeps trying: %w", err)
 	}
 	done, err := a.ledger.Find(i.Key)
 	return done, err

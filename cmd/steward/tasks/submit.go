@@ -133,7 +133,7 @@ func (s *submission) fits(c *cobra.Command, args []string) error {
 	}
 	if len(args) > 1 && s.order.Type == task.Execute {
 		if _, err := time.ParseDuration(args[1]); err == nil && f.Changed("progress") {
-			return fmt.Errorf("%s would be the command; an interval is given as --progress=%s", args[1], args[1])
+			return fmt.Errorf("%s was read as the command; give the interval as --progress=%s", args[1], args[1])
 		}
 	}
 	return s.rest(c, args[1:])

@@ -55,7 +55,7 @@ func awaitTask(ctx context.Context, a *cli.App, d *taskClient, id string, limit 
 	var inError *task.AgentError
 	switch {
 	case errors.As(err, &inError):
-		return fmt.Errorf("wait for task %s: %w; steward waits no longer, and the task stays as it is", terminal.Clean(id), inError)
+		return fmt.Errorf("wait for task %s: %w; the wait ended, and the task is unchanged", terminal.Clean(id), inError)
 	case errors.As(err, &blocked):
 		text := fmt.Errorf("wait for task %s: %v; it stays held until: steward release %[1]s, or: steward task cancel %[1]s", terminal.Clean(id), err)
 		return cli.ExitWith(text, task.ExitCode(blocked.By))
