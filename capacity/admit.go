@@ -32,15 +32,15 @@ type Waiter struct {
 	Busy bool `json:"busy,omitempty"`
 }
 
-// Work is everything that uses or requests capacity: the waiting tasks and the claims.
+// Work is everything that uses or requests capacity: the waiting tasks and the reservations.
 type Work struct {
-	Waiters []Waiter
-	Claims  []Claim
-	// Ended holds the claims that are gone and have a result.
+	Waiters      []Waiter
+	Reservations []Reservation
+	// Ended holds the reservations that are gone and have a result.
 	Ended map[protocol.Subject]Ended
 }
 
-// Ended describes how a claim ended.
+// Ended describes how a reservation ended.
 type Ended struct {
 	At time.Time
 	// Took is the duration that the result states; 0 if it states none.
@@ -109,8 +109,8 @@ type round struct {
 	ahead map[protocol.Subject]blocker
 	// went holds, per queue, the lowest limit with which a task was released by this judgement.
 	went map[protocol.Subject]float64
-	// ended holds the claims that ended since the last judgement.
-	ended []Claimed
+	// ended holds the reservations that ended since the last judgement.
+	ended []Reserved
 	// waiting counts the waiting tasks, for the forecast.
 	waiting int
 }
@@ -221,7 +221,7 @@ func (r *round) behind(w Waiter) (blocker, bool) {
 	return blocker{}, false
 }
 
-// turn reports whether no task of w's queues was released on this sample yet, or whether claims predict the effect of
+// turn reports whether no task of w's queues was released on this sample yet, or whether reservations predict the effect of
 // another start.
 func (r *round) turn(w Waiter, held Held) bool {
 	if r.reserved.cores > 0 && r.reserved.total > 0 && len(held.Shut) > 0 && claimable(held.Shut) {

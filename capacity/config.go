@@ -34,7 +34,7 @@ type Config struct {
 	ClaimCores    float64 `toml:"claim_cores"`
 	ClaimMemoryMB int     `toml:"claim_memory_mb"`
 	// ClaimDecays is how long it takes until the readings fully show the processor use of new work. ClaimLapses is how
-	// long admitted work keeps its claim without being taken.
+	// long admitted work keeps its reservation without being taken.
 	ClaimDecays time.Duration `toml:"-"`
 	ClaimLapses time.Duration `toml:"-"`
 	// StarveAfter is how long one task may wait for capacity, whatever other tasks are admitted, before the operator is

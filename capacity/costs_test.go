@@ -32,7 +32,7 @@ func TestCosts(t *testing.T) {
 		{"one heavy run", 64, capacity.Cost{Cores: 3, Memory: 9000 * mib, Runs: 1}, 3, 9000, false},
 	} {
 		mem := capacity.Memory{At: midnight, Learnt: capacity.Learnt{"work": c.knows}}
-		list, _, _ := capacity.Statement([]capacity.Claim{untaken("a", time.Second)}, machine(8, c.gigabytes, 0.1, 0.1), mem, midnight, settings())
+		list, _, _ := capacity.Statement([]capacity.Reservation{untaken("a", time.Second)}, machine(8, c.gigabytes, 0.1, 0.1), mem, midnight, settings())
 		if e := list[0]; e.Cores != c.cores || e.Memory != c.megabytes*mib || e.Learnt != c.learnt {
 			t.Errorf("%s: %v cores, %d MiB, learnt %v", c.name, e.Cores, e.Memory/mib, e.Learnt)
 		}
@@ -43,10 +43,10 @@ func TestCosts(t *testing.T) {
 func TestLearning(t *testing.T) {
 	const mib = 1 << 20
 	began := midnight.Add(-100 * time.Second)
-	ran := func(cores float64, megabytes uint64) capacity.Claimed {
-		return capacity.Claimed{Kind: "work", Since: began, Taken: began, First: began, Last: midnight, CPU: time.Duration(cores * float64(100*time.Second)), Peak: megabytes * mib}
+	ran := func(cores float64, megabytes uint64) capacity.Reserved {
+		return capacity.Reserved{Kind: "work", Since: began, Taken: began, First: began, Last: midnight, CPU: time.Duration(cores * float64(100*time.Second)), Peak: megabytes * mib}
 	}
-	with := func(change func(*capacity.Claimed)) capacity.Claimed {
+	with := func(change func(*capacity.Reserved)) capacity.Reserved {
 		k := ran(1, 500)
 		change(&k)
 		return k
@@ -54,7 +54,7 @@ func TestLearning(t *testing.T) {
 	known := capacity.Cost{Cores: 2, Memory: 1000 * mib, Duration: 200 * time.Second, Runs: 5}
 	for _, c := range []struct {
 		name      string
-		ran       capacity.Claimed
+		ran       capacity.Reserved
 		cores     float64
 		megabytes uint64
 		lasts     time.Duration
@@ -62,21 +62,21 @@ func TestLearning(t *testing.T) {
 	}{
 		{"a lighter one", ran(1, 500), 1.9, 950, 190 * time.Second, 6},
 		{"a heavier one", ran(3, 2000), 3, 2000, 190 * time.Second, 6},
-		{"nobody saw its processes", with(func(k *capacity.Claimed) { k.First, k.Last, k.CPU, k.Peak = time.Time{}, time.Time{}, 0, 0 }), 2, 1000, 190 * time.Second, 6},
-		{"seen for less than a second", with(func(k *capacity.Claimed) { k.First = midnight.Add(-999 * time.Millisecond) }), 2, 950, 190 * time.Second, 6},
-		{"seen for a second", with(func(k *capacity.Claimed) { k.First, k.CPUFirst = midnight.Add(-time.Second), 99*time.Second }), 1.9, 950, 190 * time.Second, 6},
-		{"its time ran backwards", with(func(k *capacity.Claimed) { k.CPUFirst = 101 * time.Second }), 2, 950, 190 * time.Second, 6},
-		{"of no kind", with(func(k *capacity.Claimed) { k.Kind = "" }), 2, 1000, 200 * time.Second, 5},
-		{"begun in the future", with(func(k *capacity.Claimed) { k.Taken = midnight.Add(time.Second) }), 2, 1000, 200 * time.Second, 5},
+		{"nobody saw its processes", with(func(k *capacity.Reserved) { k.First, k.Last, k.CPU, k.Peak = time.Time{}, time.Time{}, 0, 0 }), 2, 1000, 190 * time.Second, 6},
+		{"seen for less than a second", with(func(k *capacity.Reserved) { k.First = midnight.Add(-999 * time.Millisecond) }), 2, 950, 190 * time.Second, 6},
+		{"seen for a second", with(func(k *capacity.Reserved) { k.First, k.CPUFirst = midnight.Add(-time.Second), 99*time.Second }), 1.9, 950, 190 * time.Second, 6},
+		{"its time ran backwards", with(func(k *capacity.Reserved) { k.CPUFirst = 101 * time.Second }), 2, 950, 190 * time.Second, 6},
+		{"of no kind", with(func(k *capacity.Reserved) { k.Kind = "" }), 2, 1000, 200 * time.Second, 5},
+		{"begun in the future", with(func(k *capacity.Reserved) { k.Taken = midnight.Add(time.Second) }), 2, 1000, 200 * time.Second, 5},
 	} {
-		mem := capacity.Memory{At: midnight.Add(-time.Second), Learnt: capacity.Learnt{"work": known}, Claims: map[protocol.Subject]capacity.Claimed{task("a"): c.ran}}
+		mem := capacity.Memory{At: midnight.Add(-time.Second), Learnt: capacity.Learnt{"work": known}, Reservations: map[protocol.Subject]capacity.Reserved{task("a"): c.ran}}
 		_, next, _ := capacity.Admit(capacity.Work{Ended: map[protocol.Subject]capacity.Ended{task("a"): {At: midnight, Well: true}}}, machine(8, 64, 0.1, 0.1), mem, midnight, settings())
 		got := next.Learnt["work"]
 		if got.Cores < c.cores-1e-6 || got.Cores > c.cores+1e-6 || (got.Memory+mib/2)/mib != c.megabytes || got.Duration.Round(time.Millisecond) != c.lasts || got.Runs != c.runs || len(next.Learnt) != 1 {
 			t.Errorf("%s: %+v", c.name, next.Learnt)
 		}
 	}
-	first := capacity.Memory{Claims: map[protocol.Subject]capacity.Claimed{task("a"): ran(0, 0)}}
+	first := capacity.Memory{Reservations: map[protocol.Subject]capacity.Reserved{task("a"): ran(0, 0)}}
 	_, next, _ := capacity.Admit(capacity.Work{Ended: map[protocol.Subject]capacity.Ended{task("a"): {Well: true}}}, machine(8, 64, 0.1, 0.1), first, midnight, settings())
 	if got := next.Learnt["work"]; got.Cores != 0.01 || got.Memory != 0 {
 		t.Errorf("work that only waits: %+v", got)
@@ -96,23 +96,23 @@ func TestMeasuredOverTime(t *testing.T) {
 		name  string
 		whole bool
 		scans []scan
-		want  capacity.Claimed
+		want  capacity.Reserved
 	}{
 		{"all its own", true, []scan{{4 * time.Second, 3 * time.Second, 500}, {8 * time.Second, 5 * time.Second, 300}},
-			capacity.Claimed{First: began, Last: began.Add(8 * time.Second), CPU: 5 * time.Second, Peak: 500}},
+			capacity.Reserved{First: began, Last: began.Add(8 * time.Second), CPU: 5 * time.Second, Peak: 500}},
 		{"of an agent that did other things before", false, []scan{{4 * time.Second, 60 * time.Second, 300}, {8 * time.Second, 62 * time.Second, 500}},
-			capacity.Claimed{First: began.Add(4 * time.Second), CPUFirst: 60 * time.Second, Last: began.Add(8 * time.Second), CPU: 62 * time.Second, Peak: 500}},
+			capacity.Reserved{First: began.Add(4 * time.Second), CPUFirst: 60 * time.Second, Last: began.Add(8 * time.Second), CPU: 62 * time.Second, Peak: 500}},
 		{"processes left with their time", false, []scan{{4 * time.Second, 60 * time.Second, 300}, {6 * time.Second, 62 * time.Second, 300}, {8 * time.Second, 40 * time.Second, 100}},
-			capacity.Claimed{First: began.Add(4 * time.Second), CPUFirst: 60 * time.Second, Last: began.Add(6 * time.Second), CPU: 62 * time.Second, Peak: 300}},
+			capacity.Reserved{First: began.Add(4 * time.Second), CPUFirst: 60 * time.Second, Last: began.Add(6 * time.Second), CPU: 62 * time.Second, Peak: 300}},
 	} {
 		mem, claim := capacity.Memory{}, running("a", 10*time.Second, nil)
 		for _, s := range c.scans {
 			at := began.Add(s.after)
 			claim.Measured = &capacity.Measured{Cores: 1, Memory: s.memory, CPU: s.cpu, At: at, Whole: c.whole}
-			_, mem, _ = capacity.Admit(capacity.Work{Claims: []capacity.Claim{claim}}, machine(8, 64, 0.1, 0.1), mem, at, settings())
+			_, mem, _ = capacity.Admit(capacity.Work{Reservations: []capacity.Reservation{claim}}, machine(8, 64, 0.1, 0.1), mem, at, settings())
 		}
-		got := mem.Claims[claim.Subject]
-		got = capacity.Claimed{First: got.First, CPUFirst: got.CPUFirst, Last: got.Last, CPU: got.CPU, Peak: got.Peak}
+		got := mem.Reservations[claim.Subject]
+		got = capacity.Reserved{First: got.First, CPUFirst: got.CPUFirst, Last: got.Last, CPU: got.CPU, Peak: got.Peak}
 		if got != c.want {
 			t.Errorf("%s: %+v", c.name, got)
 		}
@@ -145,7 +145,7 @@ func TestPlaceInTime(t *testing.T) {
 		if c.ended < 0 { // ended just now, with an earlier reading
 			load.At = now.Add(c.ended)
 		}
-		verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: waiters, Claims: both(midnight)[1:], Ended: end}, load, mem, now, settings())
+		verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: waiters, Reservations: both(midnight)[1:], Ended: end}, load, mem, now, settings())
 		if verdicts[0].Admit != c.admit {
 			t.Errorf("%s: %+v", c.name, verdicts[0])
 		}
@@ -164,23 +164,23 @@ func TestAskAgain(t *testing.T) {
 		load   capacity.Load
 		base   float64
 		shut   []capacity.Shut
-		claims []capacity.Claim
+		claims []capacity.Reservation
 		want   time.Duration
 	}{
 		{"it is calm since now", machine(4, 64, 0.1, 0.1), 0, shut("cpu", 0), nil, 3 * time.Second},
 		{"it is calm for almost long enough", machine(4, 64, 0.1, 0.1), 0, shut("cpu", 2500*time.Millisecond), nil, 2 * time.Second},
 		{"memory takes longer", machine(4, 64, 0.1, 0.1), 0, shut("memory", 4*time.Second), nil, 6 * time.Second},
-		{"work that ends soon", machine(2, 64, 1, 0.1), 0.1, shut("cpu", 0), []capacity.Claim{running("a", 20*time.Second, nil)}, 10 * time.Second},
-		{"work that is over its usual time", machine(2, 64, 1, 0.1), 0.1, shut("cpu", 0), []capacity.Claim{running("a", 50*time.Second, nil)}, 2 * time.Second},
-		{"work that nobody has taken yet", machine(2, 64, 1, 0.1), 0.1, shut("cpu", 0), []capacity.Claim{untaken("a", 5*time.Second)}, 30 * time.Second},
-		{"others fill the processor", machine(2, 64, 1, 0.1), 1.9, shut("cpu", 0), []capacity.Claim{running("a", 20*time.Second, &capacity.Measured{Cores: 0})}, time.Minute},
-		{"others fill the memory", machine(2, 64, 0.1, 0.9), 0, shut("memory", 0), []capacity.Claim{running("a", 20*time.Second, &capacity.Measured{Cores: 0})}, time.Minute},
+		{"work that ends soon", machine(2, 64, 1, 0.1), 0.1, shut("cpu", 0), []capacity.Reservation{running("a", 20*time.Second, nil)}, 10 * time.Second},
+		{"work that is over its usual time", machine(2, 64, 1, 0.1), 0.1, shut("cpu", 0), []capacity.Reservation{running("a", 50*time.Second, nil)}, 2 * time.Second},
+		{"work that nobody has taken yet", machine(2, 64, 1, 0.1), 0.1, shut("cpu", 0), []capacity.Reservation{untaken("a", 5*time.Second)}, 30 * time.Second},
+		{"others fill the processor", machine(2, 64, 1, 0.1), 1.9, shut("cpu", 0), []capacity.Reservation{running("a", 20*time.Second, &capacity.Measured{Cores: 0})}, time.Minute},
+		{"others fill the memory", machine(2, 64, 0.1, 0.9), 0, shut("memory", 0), []capacity.Reservation{running("a", 20*time.Second, &capacity.Measured{Cores: 0})}, time.Minute},
 		{"files run out, and no end of work frees any", capacity.Load{At: midnight, CPU: protocol.Used(0.1), Memory: protocol.Used(0.1), Files: protocol.Used(0.9), Cores: 4, MemoryTotal: 64 << 30}, 0,
-			shut("files", 0), []capacity.Claim{running("a", 20*time.Second, nil)}, time.Minute},
+			shut("files", 0), []capacity.Reservation{running("a", 20*time.Second, nil)}, time.Minute},
 	} {
 		mem := capacity.Memory{At: midnight.Add(-time.Second), BaseCores: c.base, Learnt: work, Held: map[protocol.Subject]capacity.Held{task("w"): {Since: midnight, Shut: c.shut}}}
 		w := capacity.Waiter{Subject: task("w"), Kind: "work", Since: midnight, Held: true, Agent: agent}
-		verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}, Claims: c.claims}, c.load, mem, midnight, settings())
+		verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}, Reservations: c.claims}, c.load, mem, midnight, settings())
 		if v := verdicts[0]; v.Admit || v.RetryAfter != c.want {
 			t.Errorf("%s: told %v, not %v (%s)", c.name, v.RetryAfter, c.want, said(v))
 		}

@@ -5,8 +5,8 @@ import "time"
 // soonest is the shortest wait that a task is told.
 const soonest = 2 * time.Second
 
-// expectEnd records when a claim's work will probably end.
-func (r *round) expectEnd(c Claim, cost Cost) {
+// expectEnd records when a reservation's work will probably end.
+func (r *round) expectEnd(c Reservation, cost Cost) {
 	if cost.Duration <= 0 {
 		return
 	}
@@ -21,7 +21,7 @@ func (r *round) expectEnd(c Claim, cost Cost) {
 
 // forecast returns the wait that a waiting task is told, from its place in the queue: each end of running work admits
 // one task. The result is between 2 s and Config.RetryAfter. It is RetryAfter if nothing is known, or if processes
-// other than the claims use the capacity.
+// other than the reservations use the capacity.
 func (r *round) forecast(w Waiter, held Held) time.Duration {
 	place := r.waiting
 	r.waiting++

@@ -31,7 +31,7 @@ type herd struct {
 }
 
 type job struct {
-	claim capacity.Claim
+	claim capacity.Reservation
 	due   time.Time // when its agent takes it
 	began time.Time
 	left  time.Duration
@@ -115,7 +115,7 @@ func (h *herd) sample(window time.Duration) {
 func (h *herd) judge(left map[protocol.Subject]time.Duration, cores float64) {
 	work := capacity.Work{Waiters: h.waiting, Ended: h.ended}
 	for _, s := range sortedJobs(h.running) {
-		work.Claims = append(work.Claims, h.running[s].claim)
+		work.Reservations = append(work.Reservations, h.running[s].claim)
 	}
 	verdicts, mem, _ := capacity.Admit(work, h.load, h.mem, h.now, claiming())
 	h.mem, h.ended = mem, map[protocol.Subject]capacity.Ended{}
@@ -123,7 +123,7 @@ func (h *herd) judge(left map[protocol.Subject]time.Duration, cores float64) {
 	for _, v := range verdicts {
 		if v.Admit {
 			admitted[v.Subject] = true
-			h.running[v.Subject] = &job{claim: capacity.Claim{Subject: v.Subject, Kind: "work", Since: h.now}, due: h.now.Add(h.pick), left: left[v.Subject], cores: cores}
+			h.running[v.Subject] = &job{claim: capacity.Reservation{Subject: v.Subject, Kind: "work", Since: h.now}, due: h.now.Add(h.pick), left: left[v.Subject], cores: cores}
 		}
 	}
 	var rest []capacity.Waiter

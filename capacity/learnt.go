@@ -34,7 +34,7 @@ const weight = 0.1
 const enoughRuns = 3
 
 // with adds one piece of work that has ended.
-func (l Learnt) with(k Claimed, now time.Time) Learnt {
+func (l Learnt) with(k Reserved, now time.Time) Learnt {
 	lasted := now.Sub(k.Taken)
 	if k.Kind == "" || lasted <= 0 {
 		return l

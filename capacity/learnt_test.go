@@ -39,7 +39,7 @@ func TestMark(t *testing.T) {
 	for i := range 500 {
 		l[fmt.Sprint("k", i)] = capacity.Cost{Runs: 1, At: midnight.Add(time.Duration(i-1000) * time.Second)}
 	}
-	mem := capacity.Memory{At: midnight.Add(-time.Second), Learnt: l, Claims: map[protocol.Subject]capacity.Claimed{
+	mem := capacity.Memory{At: midnight.Add(-time.Second), Learnt: l, Reservations: map[protocol.Subject]capacity.Reserved{
 		task("x"): {Kind: "new", Since: midnight.Add(-time.Minute), Taken: midnight.Add(-time.Minute)}}}
 	_, next, _ := capacity.Admit(capacity.Work{Ended: map[protocol.Subject]capacity.Ended{task("x"): {At: midnight, Well: true}}}, machine(2, 8, 0.1, 0.1), mem, midnight, settings())
 	if next.Learnt["new"].Runs != 1 || len(next.Learnt) != 500 || next.Learnt.Mark() == l.Mark() {
@@ -49,13 +49,13 @@ func TestMark(t *testing.T) {
 
 // TestOverdueClaim: work that never ends and cannot be measured does not keep an idle machine shut.
 func TestOverdueClaim(t *testing.T) {
-	stale := capacity.Claim{Subject: task("stale"), Kind: "large", Since: midnight.Add(-48 * time.Hour), Taken: midnight.Add(-48 * time.Hour), Overdue: true}
+	stale := capacity.Reservation{Subject: task("stale"), Kind: "large", Since: midnight.Add(-48 * time.Hour), Taken: midnight.Add(-48 * time.Hour), Overdue: true}
 	mem := capacity.Memory{At: midnight, Learnt: capacity.Learnt{"large": {Cores: 1, Memory: 900 << 20, Runs: 1}, "work": {Cores: 1, Memory: 900 << 20, Runs: 1}}}
-	if in, v := admitted(1, capacity.Work{Claims: []capacity.Claim{stale}}, machine(2, 1, 0.02, 0.2), mem); in != 1 {
+	if in, v := admitted(1, capacity.Work{Reservations: []capacity.Reservation{stale}}, machine(2, 1, 0.02, 0.2), mem); in != 1 {
 		t.Errorf("held: %s", said(v))
 	}
 	stale.Overdue = false
-	if in, _ := admitted(1, capacity.Work{Claims: []capacity.Claim{stale}}, machine(2, 1, 0.02, 0.2), mem); in != 0 {
+	if in, _ := admitted(1, capacity.Work{Reservations: []capacity.Reservation{stale}}, machine(2, 1, 0.02, 0.2), mem); in != 0 {
 		t.Error("work within its time keeps no room")
 	}
 }
@@ -93,7 +93,7 @@ func TestOthersComeToRest(t *testing.T) {
 func TestLearntAboveTheMachine(t *testing.T) {
 	work := capacity.Work{
 		Waiters: []capacity.Waiter{{Subject: task("big"), Kind: "huge"}},
-		Claims: []capacity.Claim{{Subject: task("other"), Kind: "small", Since: midnight.Add(-time.Minute), Taken: midnight.Add(-time.Minute),
+		Reservations: []capacity.Reservation{{Subject: task("other"), Kind: "small", Since: midnight.Add(-time.Minute), Taken: midnight.Add(-time.Minute),
 			Measured: &capacity.Measured{Cores: 0.1, Memory: 100 << 20, At: midnight}}},
 	}
 	mem := capacity.Memory{At: midnight.Add(-time.Second), Learnt: capacity.Learnt{"huge": {Memory: 40 << 30, Runs: 9, At: midnight}}}

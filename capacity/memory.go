@@ -18,10 +18,10 @@ type Memory struct {
 	Held map[protocol.Subject]Held `json:"held,omitempty"`
 	// Turns holds, per queue (the machine's, each agent's), the sample on which a task was last released.
 	Turns map[protocol.Subject]Turn `json:"turns,omitempty"`
-	// Claims are those of the last judgement; Freed holds the places of recently ended claims.
-	Claims map[protocol.Subject]Claimed `json:"claims,omitempty"`
-	Freed  []Freed                      `json:"freed,omitempty"`
-	// BaseCores and BaseMemory (bytes) are the load without the claims.
+	// Reservations are those of the last judgement; Freed holds the places of recently ended reservations.
+	Reservations map[protocol.Subject]Reserved `json:"claims,omitempty"`
+	Freed        []Freed                       `json:"freed,omitempty"`
+	// BaseCores and BaseMemory (bytes) are the load without the reservations.
 	BaseCores  float64 `json:"base_cores,omitempty"`
 	BaseMemory float64 `json:"base_memory,omitempty"`
 	// Learnt holds the costs of work by kind.

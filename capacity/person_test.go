@@ -30,8 +30,8 @@ func TestPersonWaitsForMemoryAndFilesOnly(t *testing.T) {
 		load := Load{CPU: share(DimCPU), Memory: share(DimMemory), Files: share(DimFiles), Disk: share(DimDisk), At: now, Cores: 2, MemoryTotal: 8 << 30}
 		w := Waiter{Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "admission"}, Since: now, Person: c.person}
 		// The reservations of recently admitted work exceed the machine.
-		claims := []Claim{{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "t"}, Since: now}}
-		verdicts, _, _ := Admit(Work{Waiters: []Waiter{w}, Claims: claims}, load, Memory{At: now}, now, cfg)
+		claims := []Reservation{{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "t"}, Since: now}}
+		verdicts, _, _ := Admit(Work{Waiters: []Waiter{w}, Reservations: claims}, load, Memory{At: now}, now, cfg)
 		if verdicts[0].Admit != c.admit {
 			t.Errorf("%s full, person %v: %+v", c.full, c.person, verdicts[0])
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Freed is the place of a claim whose work has ended. The next task may take it at once, without a wait for calm.
+// Freed is the place of a reservation whose work has ended. The next task may take it at once, without a wait for calm.
 // See docs/decisions.md, "Work that ends passes on its place".
 type Freed struct {
 	At    time.Time `json:"at"`
 	Cores float64   `json:"cores"`
 	Used  bool      `json:"used,omitempty"` // the place is taken
-	// Agent is the agent that became free. Next is the lapsed claim that had been queued for that agent and takes the
+	// Agent is the agent that became free. Next is the lapsed reservation that had been queued for that agent and takes the
 	// place.
 	Agent protocol.Subject `json:"agent,omitzero"`
 	Next  protocol.Subject `json:"next,omitzero"`
@@ -27,14 +27,14 @@ const placeFor = 5 * time.Second
 // leaves no room, because other processes are already waiting for it.
 const crowded = 0.5
 
-// settleEnded converts ended claims into places and learns from those that succeeded. Capacity freed long ago shows in
+// settleEnded converts ended reservations into places and learns from those that succeeded. Capacity freed long ago shows in
 // the readings.
 func (r *round) settleEnded(work Work) {
 	for _, f := range r.old.Freed {
 		r.free(f)
 	}
-	for _, subject := range r.gone(work.Claims) {
-		k := r.old.Claims[subject]
+	for _, subject := range r.gone(work.Reservations) {
+		k := r.old.Reservations[subject]
 		end, result := work.Ended[subject]
 		place := Freed{At: r.now, Agent: k.Agent}
 		switch {
@@ -67,13 +67,13 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// gone lists the claims that have disappeared, in a fixed order.
-func (r *round) gone(claims []Claim) []protocol.Subject {
-	left := maps.Clone(r.old.Claims)
+// gone lists the reservations that have disappeared, in a fixed order.
+func (r *round) gone(claims []Reservation) []protocol.Subject {
+	left := maps.Clone(r.old.Reservations)
 	for _, c := range claims {
 		delete(left, c.Subject)
 	}
-	maps.DeleteFunc(left, func(_ protocol.Subject, k Claimed) bool { return !k.Absent.IsZero() })
+	maps.DeleteFunc(left, func(_ protocol.Subject, k Reserved) bool { return !k.Absent.IsZero() })
 	return sortedSubjects(left)
 }
 
@@ -83,14 +83,14 @@ func (r *round) free(f Freed) {
 	}
 }
 
-// counting lists the claims that count. A lapsed claim counts again when its agent becomes free: the agent takes that
+// counting lists the reservations that count. A lapsed reservation counts again when its agent becomes free: the agent takes that
 // work next, and the work inherits the place.
-func (r *round) counting(work Work) []Claim {
-	return slices.DeleteFunc(slices.Clone(work.Claims), func(c Claim) bool { return c.lapsed(r.now, r.cfg) && !r.takesOver(c) })
+func (r *round) counting(work Work) []Reservation {
+	return slices.DeleteFunc(slices.Clone(work.Reservations), func(c Reservation) bool { return c.lapsed(r.now, r.cfg) && !r.takesOver(c) })
 }
 
 // takesOver reports whether lapsed work has the place of its agent's previous work, and assigns that place to it.
-func (r *readings) takesOver(c Claim) bool {
+func (r *readings) takesOver(c Reservation) bool {
 	if c.Agent == (protocol.Subject{}) {
 		return false
 	}
@@ -159,7 +159,7 @@ func (r *round) takesPlace(w Waiter, held Held) bool {
 	return true
 }
 
-// claimable reports whether the task was held only by dimensions for which claims predict the effect of another start.
+// claimable reports whether the task was held only by dimensions for which reservations predict the effect of another start.
 func claimable(shut []Shut) bool {
 	for _, s := range shut {
 		if s.Dimension != DimCPU && s.Dimension != DimMemory {

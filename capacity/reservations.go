@@ -13,33 +13,33 @@ import (
 // Example, on four cores: other processes use one core, and a task that is a minute old uses another, so the reading is
 // 2. Now a task with an expected cost of one core is admitted. Nothing of it shows yet: base 2, young 1, so the next
 // task sees 3. Two seconds later an agent has taken it, and the reading is 3. Four fifths of its cost are still counted
-// as young, and one fifth has faded. The base stays 2 (it is at least the reading without the young claim and at most
+// as young, and one fifth has faded. The base stays 2 (it is at least the reading without the young reservation and at most
 // the reading). The next task therefore sees base 2 + young 0.8 + 0.2, the faded part of the one core that the reading
 // shows above the base: still 3. After ten seconds the whole cost has faded, and the base is the reading.
 // See docs/decisions.md, "Reservations count beside the readings".
 type reservations struct {
 	cores, total float64
-	// base is the estimated load without the young claims; young is the load that those claims are expected to add.
+	// base is the estimated load without the young reservations; young is the load that those reservations are expected to add.
 	cpu, mem struct{ reading, base, young float64 }
-	// others is the estimated part of the base that does not belong to any claim, in cores.
+	// others is the estimated part of the base that does not belong to any reservation, in cores.
 	others float64
 	live   int
 	ends   []time.Duration // expected remaining time of the claims, where known
 	mean   time.Duration
 }
 
-// sums are the totals of the claims in one dimension.
+// sums are the totals of the reservations in one dimension.
 type sums struct {
-	// young is the outstanding cost of young claims plus their measured use; faded is the part of their cost that has
+	// young is the outstanding cost of young reservations plus their measured use; faded is the part of their cost that has
 	// faded and may be in use; expected is the most that they may contribute to the reading.
 	young, faded, expected float64
-	// goOn is the use of work that was taken and continues; own is the measured use of the claims; settled is the
-	// measured use of claims that are no longer young; aged is settled plus the expected use of such claims that cannot
+	// goOn is the use of work that was taken and continues; own is the measured use of the reservations; settled is the
+	// measured use of reservations that are no longer young; aged is settled plus the expected use of such reservations that cannot
 	// be measured.
 	goOn, own, settled, aged float64
 }
 
-// reserve records the claims and the work that has ended since the last judgement.
+// reserve records the reservations and the work that has ended since the last judgement.
 func (r *round) reserve(work Work) {
 	r.next.Learnt = r.old.Learnt
 	b := &reservations{cores: r.load.Cores, total: float64(r.load.MemoryTotal)}
@@ -48,11 +48,11 @@ func (r *round) reserve(work Work) {
 	r.settleEnded(work)
 	counting := r.counting(work)
 	if len(counting) > 0 {
-		r.next.Claims = make(map[protocol.Subject]Claimed, len(counting))
+		r.next.Reservations = make(map[protocol.Subject]Reserved, len(counting))
 	}
 	for _, c := range counting {
 		cost := r.cost(c.Kind)
-		r.next.Claims[c.Subject] = r.addCores(&cpu, c, r.old.Claims[c.Subject], cost.Cores)
+		r.next.Reservations[c.Subject] = r.addCores(&cpu, c, r.old.Reservations[c.Subject], cost.Cores)
 		if c.Overdue && c.Measured == nil {
 			continue
 		}
@@ -74,8 +74,8 @@ func (r *round) reserve(work Work) {
 	r.next.BaseCores, r.next.BaseMemory = b.cpu.base, b.mem.base
 }
 
-// addCores adds the processor use of a claim, and returns what to remember of the claim.
-func (r *round) addCores(sum *sums, c Claim, was Claimed, cost float64) (kept Claimed) {
+// addCores adds the processor use of a reservation, and returns what to remember of the reservation.
+func (r *round) addCores(sum *sums, c Reservation, was Reserved, cost float64) (kept Reserved) {
 	kept = was.with(c)
 	young, measured := c.fresh(r.now, r.cfg), max(0, c.cores())
 	kept.Cores, kept.Mature = cost, young == 0
@@ -100,8 +100,8 @@ func (r *round) addCores(sum *sums, c Claim, was Claimed, cost float64) (kept Cl
 	return kept
 }
 
-// addMemory adds the memory of a claim until the claim ends. Measured memory is in the reading.
-func addMemory(sum *sums, c Claim, cost float64) {
+// addMemory adds the memory of a reservation until the reservation ends. Measured memory is in the reading.
+func addMemory(sum *sums, c Reservation, cost float64) {
 	if c.Measured == nil {
 		sum.young, sum.expected = sum.young+cost, sum.expected+cost
 		return
@@ -110,8 +110,8 @@ func addMemory(sum *sums, c Claim, cost float64) {
 	sum.young, sum.expected, sum.own = sum.young+max(cost, held), sum.expected+held, sum.own+held
 }
 
-// baseline estimates the load without the claims: the previous estimate, corrected by the reading. Load above the
-// maximum that the claims may use is not theirs.
+// baseline estimates the load without the reservations: the previous estimate, corrected by the reading. Load above the
+// maximum that the reservations may use is not theirs.
 func (r *round) baseline(before, reading, expected float64) float64 {
 	if r.interrupted || expected == 0 {
 		before = reading
@@ -142,8 +142,8 @@ func (r *readings) promise(w Waiter) {
 
 // projected returns the share to compare with a task's limit. For the processor it is the use and the reservations of
 // others; in addition, half of the task's own need must be idle, because an oversubscribed processor is merely slow.
-// For memory it includes the whole expected need of the task. Without any claims or reservations the readings alone
-// count: claims never shut an idle machine. See docs/decisions.md, "Half of a task's processor demand must be idle, and all of its memory".
+// For memory it includes the whole expected need of the task. Without any reservations or reservations the readings alone
+// count: reservations never shut an idle machine. See docs/decisions.md, "Half of a task's processor demand must be idle, and all of its memory".
 func (r *readings) projected(w Waiter, dimension string, reading float64) float64 {
 	b := r.reserved
 	switch {

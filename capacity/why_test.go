@@ -29,7 +29,7 @@ func TestWhy(t *testing.T) {
 		name   string
 		load   capacity.Load
 		mem    capacity.Memory
-		claims []capacity.Claim
+		claims []capacity.Reservation
 		why    string
 		used   float64
 	}{
@@ -40,12 +40,12 @@ func TestWhy(t *testing.T) {
 			"memory must stay at 75 % or below for 10s", 0.3},
 		{"one cannot be read", calm, memory(capacity.Shut{Dimension: "files", Since: at(time.Minute), Blind: at(time.Second)}), nil, "files cannot be read; the task is admitted if that lasts 1m0s", -1},
 		{"another has gone on this sample", filesCalm, turned, nil, "one goes per sample, and one has gone on this one", 0.1},
-		{"promised to others", claimed, capacity.Memory{At: at(time.Second), BaseCores: 1, Held: memory(capacity.Shut{Dimension: "cpu", Since: at(time.Minute)}).Held}, []capacity.Claim{untaken("a", time.Second)},
+		{"promised to others", claimed, capacity.Memory{At: at(time.Second), BaseCores: 1, Held: memory(capacity.Shut{Dimension: "cpu", Since: at(time.Minute)}).Held}, []capacity.Reservation{untaken("a", time.Second)},
 			"cpu 50 % used + 50 % reserved > limit 80 %", 1},
 	} {
 		_, held := c.mem.Held[task("t")]
 		w := capacity.Waiter{Subject: task("t"), Since: at(time.Minute), Held: held && len(c.mem.Held[task("t")].Shut) > 0}
-		verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}, Claims: c.claims}, c.load, c.mem, midnight, settings())
+		verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: []capacity.Waiter{w}, Reservations: c.claims}, c.load, c.mem, midnight, settings())
 		v := verdicts[0]
 		if used := v.Gate.Used.Or(-1); v.Admit || said(v) != c.why || used < c.used-1e-9 || used > c.used+1e-9 {
 			t.Errorf("%s: admit %v, %q, used %v", c.name, v.Admit, said(v), v.Gate.Used)

@@ -111,9 +111,9 @@ func (p *State) admit(q Admission, recent []decide.Promise, now time.Time) (Admi
 	}
 	waits := subject
 	waits.Project = project // the disk of this project counts
-	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: waits, Since: now, Throttle: q.Throttle, Person: q.Person}}, Claims: p.reservations(subject, recent)}
+	work := capacity.Work{Waiters: []capacity.Waiter{{Subject: waits, Since: now, Throttle: q.Throttle, Person: q.Person}}, Reservations: p.reservations(subject, recent)}
 	memory := p.Plan.Memory.Gate
-	memory.At, memory.Held, memory.Turns, memory.Claims = now, nil, nil, nil
+	memory.At, memory.Held, memory.Turns, memory.Reservations = now, nil, nil, nil
 	verdicts, _, _ := capacity.Admit(work, p.View.Load, memory, now, p.Config.Capacity)
 	v := verdicts[0]
 	answer.Admit, answer.Why, answer.RetryAfter, answer.Gate = v.Admit, words.Sentence(v.Cause, now), v.RetryAfter, v.Gate
@@ -124,21 +124,21 @@ func (p *State) admit(q Admission, recent []decide.Promise, now time.Time) (Admi
 }
 
 // reservations lists all reservations but those of the subject that asks, with those of recent admissions.
-func (p *State) reservations(asks protocol.Subject, recent []decide.Promise) []capacity.Claim {
-	var list []capacity.Claim
+func (p *State) reservations(asks protocol.Subject, recent []decide.Promise) []capacity.Reservation {
+	var list []capacity.Reservation
 	for _, c := range p.Plan.Claims {
 		if c.Subject != asks && c.Subject.Kind != protocol.KindMachine {
 			list = append(list, c)
 		}
 	}
 	for i, l := range recent {
-		at := slices.IndexFunc(list, func(c capacity.Claim) bool { return c.Subject == l.Subject })
+		at := slices.IndexFunc(list, func(c capacity.Reservation) bool { return c.Subject == l.Subject })
 		switch {
 		case l.Subject.Kind != protocol.KindTask:
 			list = append(list, decide.AdmissionClaim(i, l.At))
 		case l.Subject == asks:
 		case at < 0:
-			list = append(list, capacity.Claim{Subject: l.Subject, Since: l.At})
+			list = append(list, capacity.Reservation{Subject: l.Subject, Since: l.At})
 		case l.At.After(list[at].Since):
 			list[at].Since = l.At // it had lapsed, and is reserved again
 		}

@@ -65,7 +65,7 @@ func TestAdmissionsOfABacklog(t *testing.T) {
 		s.Tasks = append(s.Tasks, protocol.Task{Request: protocol.Request{ID: id, Agent: "a"}, Visible: true})
 		at := s.Subject(protocol.KindTask, id)
 		p.Plan.Memory.Tasks = p.Plan.Memory.Tasks.With(at, decide.TaskMemory{TaskGate: decide.TaskGate{Admitted: now.Add(-time.Hour), Judged: true}})
-		p.Plan.Claims = append(p.Plan.Claims, capacity.Claim{Subject: at, Since: now.Add(-time.Hour), Told: true})
+		p.Plan.Claims = append(p.Plan.Claims, capacity.Reservation{Subject: at, Since: now.Add(-time.Hour), Told: true})
 	}
 	p.View.Snapshots = []protocol.Snapshot{s}
 	a := &supervisor.Admissions{State: func() *supervisor.State { return p }}
@@ -219,7 +219,7 @@ func TestAdmissionsRemember(t *testing.T) {
 	}
 	// Once the loop lists it as a claim of its own it counts once, from the later of the two moments.
 	id := p.View.Snapshots[1].Subject(protocol.KindTask, "t")
-	p.Plan.Claims = []capacity.Claim{{Subject: id, Since: now.Add(-time.Hour)}}
+	p.Plan.Claims = []capacity.Reservation{{Subject: id, Since: now.Add(-time.Hour)}}
 	if v := a.Ask(supervisor.Admission{Who: "claude", PID: 7}, later); v.Admit {
 		t.Errorf("the claim that was renewed has lapsed: %s", v.Why)
 	}

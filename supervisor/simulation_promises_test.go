@@ -378,7 +378,7 @@ func (m *simulation) checkHolds() {
 // checkGateEnd: once nothing is left to do, nobody has a claim, and nobody waits.
 func (m *simulation) checkGateEnd() {
 	g := m.brain.memory.Gate
-	if len(g.Held)+len(g.Claims)+len(g.Freed) > 0 {
-		m.Fatalf("claims: at the end there are left %v, %v, %v", g.Held, g.Claims, g.Freed)
+	if len(g.Held)+len(g.Reservations)+len(g.Freed) > 0 {
+		m.Fatalf("claims: at the end there are left %v, %v, %v", g.Held, g.Reservations, g.Freed)
 	}
 }

@@ -15,7 +15,7 @@ type judgedTask struct {
 
 // admission is what the gate rules.
 type admission struct {
-	claims  []capacity.Claim
+	claims  []capacity.Reservation
 	memory  capacity.Memory
 	changed []*judgedTask // tasks whose ruling the gate changed; its memory and verdict are to be stored again
 	reissue bool          // an overdue retry is issued
@@ -35,7 +35,7 @@ func admit(e *env, tasks []judgedTask) (g admission) {
 	}
 	reserved := reservations(e, tasks)
 	g.claims = reserved.list
-	work := capacity.Work{Waiters: waiters, Claims: g.claims, Ended: reserved.ended}
+	work := capacity.Work{Waiters: waiters, Reservations: g.claims, Ended: reserved.ended}
 	verdicts, memory, wake := capacity.Admit(work, e.view.Load, e.last.Gate, e.now, e.cfg.Capacity)
 	g.memory = withAbsent(e, memory)
 	g.wakeAt(wake, e.now)
@@ -47,7 +47,7 @@ func admit(e *env, tasks []judgedTask) (g admission) {
 		} else {
 			g.reissue = admitted(k, v) || g.reissue
 			if k.agent != nil && !k.agent.dead() { // a dead agent takes nothing
-				g.claims = append(g.claims, capacity.Claim{Subject: k.subject, Agent: k.s.Subject(protocol.KindAgent, k.t.Agent), Kind: costKind(&k.taskCase), Since: e.now})
+				g.claims = append(g.claims, capacity.Reservation{Subject: k.subject, Agent: k.s.Subject(protocol.KindAgent, k.t.Agent), Kind: costKind(&k.taskCase), Since: e.now})
 			}
 		}
 		k.next = remember(&k.taskCase, &k.taskRuling)

@@ -67,7 +67,7 @@ type Plan struct {
 	// Open: a task has neither ended nor been lost.
 	Open bool `json:"-"`
 	// Claims are the tasks that have room, or were promised it.
-	Claims []capacity.Claim `json:"-"`
+	Claims []capacity.Reservation `json:"-"`
 	// Waiting are the changes that are not made because steward only observes, is paused, or yields.
 	Waiting []protocol.Change `json:"-"`
 }

@@ -34,12 +34,12 @@ func admitted(n int, work capacity.Work, load capacity.Load, mem capacity.Memory
 	return in, last
 }
 
-func running(id string, age time.Duration, measured *capacity.Measured) capacity.Claim {
-	return capacity.Claim{Subject: task(id), Kind: "work", Since: midnight.Add(-age), Taken: midnight.Add(-age), Measured: measured}
+func running(id string, age time.Duration, measured *capacity.Measured) capacity.Reservation {
+	return capacity.Reservation{Subject: task(id), Kind: "work", Since: midnight.Add(-age), Taken: midnight.Add(-age), Measured: measured}
 }
 
-func untaken(id string, age time.Duration) capacity.Claim {
-	return capacity.Claim{Subject: task(id), Kind: "work", Since: midnight.Add(-age)}
+func untaken(id string, age time.Duration) capacity.Reservation {
+	return capacity.Reservation{Subject: task(id), Kind: "work", Since: midnight.Add(-age)}
 }
 
 func TestClaims(t *testing.T) {
@@ -53,7 +53,7 @@ func TestClaims(t *testing.T) {
 		name string
 		load capacity.Load
 		mem  capacity.Memory
-		have []capacity.Claim
+		have []capacity.Reservation
 		want int // of 20 simultaneous tasks
 		gate string
 	}{
@@ -67,25 +67,25 @@ func TestClaims(t *testing.T) {
 		{"small work on many processors", machine(16, 64, 0.02, 0.1), learnt(0.01, 1), nil, 20, ""},
 		{"large work was learnt", machine(16, 64, 0.02, 0.1), learnt(8, 1), nil, 2, "cpu"},
 		{"more than there is was learnt: one goes", machine(2, 4, 0.02, 0.1), learnt(8, 64), nil, 1, "cpu"},
-		{"what nobody has taken yet counts", machine(2, 64, 0.02, 0.1), before(0.04), []capacity.Claim{untaken("a", time.Second)}, 1, "cpu"},
-		{"what nobody takes for long does not", machine(2, 64, 0.02, 0.1), before(0.04), []capacity.Claim{untaken("a", time.Minute), untaken("b", time.Minute)}, 2, "cpu"},
-		{"young work that does not show yet", machine(2, 64, 0.02, 0.1), before(0.04), []capacity.Claim{running("a", time.Second, nil), running("b", time.Second, nil)}, 0, "cpu"},
-		{"old work is in the readings", machine(4, 64, 0.5, 0.1), before(2), []capacity.Claim{running("a", time.Minute, nil), running("b", time.Minute, nil)}, 2, "cpu"},
-		{"old work that idles", machine(4, 64, 0.02, 0.1), before(0.08), []capacity.Claim{running("a", time.Minute, nil), running("b", time.Minute, nil)}, 4, "cpu"},
-		{"young work that was measured", machine(4, 64, 0.5, 0.1), before(0), []capacity.Claim{running("a", 9*time.Second, &capacity.Measured{Cores: 2})}, 2, "cpu"},
-		{"what settled work is measured to take is not that of young work", machine(4, 64, 0.75, 0.1), before(0), []capacity.Claim{running("a", time.Minute, &capacity.Measured{Cores: 1}),
+		{"what nobody has taken yet counts", machine(2, 64, 0.02, 0.1), before(0.04), []capacity.Reservation{untaken("a", time.Second)}, 1, "cpu"},
+		{"what nobody takes for long does not", machine(2, 64, 0.02, 0.1), before(0.04), []capacity.Reservation{untaken("a", time.Minute), untaken("b", time.Minute)}, 2, "cpu"},
+		{"young work that does not show yet", machine(2, 64, 0.02, 0.1), before(0.04), []capacity.Reservation{running("a", time.Second, nil), running("b", time.Second, nil)}, 0, "cpu"},
+		{"old work is in the readings", machine(4, 64, 0.5, 0.1), before(2), []capacity.Reservation{running("a", time.Minute, nil), running("b", time.Minute, nil)}, 2, "cpu"},
+		{"old work that idles", machine(4, 64, 0.02, 0.1), before(0.08), []capacity.Reservation{running("a", time.Minute, nil), running("b", time.Minute, nil)}, 4, "cpu"},
+		{"young work that was measured", machine(4, 64, 0.5, 0.1), before(0), []capacity.Reservation{running("a", 9*time.Second, &capacity.Measured{Cores: 2})}, 2, "cpu"},
+		{"what settled work is measured to take is not that of young work", machine(4, 64, 0.75, 0.1), before(0), []capacity.Reservation{running("a", time.Minute, &capacity.Measured{Cores: 1}),
 			running("b", 9500*time.Millisecond, &capacity.Measured{Cores: 1}), running("c", 300*time.Millisecond, nil), running("d", 150*time.Millisecond, nil)}, 0, "cpu"},
-		{"what others take is theirs", machine(4, 64, 0.5, 0.1), before(2), []capacity.Claim{untaken("a", time.Second)}, 1, "cpu"},
-		{"half of what it needs is idle", machine(16, 64, 0.74, 0.1), learnt(8, 1), []capacity.Claim{running("a", time.Minute, nil)}, 1, "cpu"},
-		{"less than half of what it needs is idle", machine(16, 64, 0.79, 0.1), learnt(8, 1), []capacity.Claim{running("a", time.Minute, nil)}, 0, "cpu"},
+		{"what others take is theirs", machine(4, 64, 0.5, 0.1), before(2), []capacity.Reservation{untaken("a", time.Second)}, 1, "cpu"},
+		{"half of what it needs is idle", machine(16, 64, 0.74, 0.1), learnt(8, 1), []capacity.Reservation{running("a", time.Minute, nil)}, 1, "cpu"},
+		{"less than half of what it needs is idle", machine(16, 64, 0.79, 0.1), learnt(8, 1), []capacity.Reservation{running("a", time.Minute, nil)}, 0, "cpu"},
 		{"memory that is used already is not asked for again", machine(64, 8, 0.1, 0.4),
-			capacity.Memory{}, []capacity.Claim{running("a", time.Minute, &capacity.Measured{Cores: 1, Memory: 1 << 30})}, 3, "memory"},
-		{"memory that is still to come", machine(64, 8, 0.1, 0.4), capacity.Memory{}, []capacity.Claim{running("a", time.Minute, &capacity.Measured{Cores: 1})}, 2, "memory"},
+			capacity.Memory{}, []capacity.Reservation{running("a", time.Minute, &capacity.Measured{Cores: 1, Memory: 1 << 30})}, 3, "memory"},
+		{"memory that is still to come", machine(64, 8, 0.1, 0.4), capacity.Memory{}, []capacity.Reservation{running("a", time.Minute, &capacity.Measured{Cores: 1})}, 2, "memory"},
 		{"a machine whose size nobody knows", capacity.Load{At: midnight, CPU: protocol.Used(0.1), Memory: protocol.Used(0.1)}, capacity.Memory{}, nil, 20, ""},
 		{"a processor that cannot be read", capacity.Load{At: midnight, Memory: protocol.Used(0.1), Cores: 2, MemoryTotal: 64 << 30}, capacity.Memory{}, nil, 20, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in, last := admitted(20, capacity.Work{Claims: c.have}, c.load, c.mem)
+			in, last := admitted(20, capacity.Work{Reservations: c.have}, c.load, c.mem)
 			if in != c.want || last.Gate.Dimension != c.gate {
 				t.Errorf("%d were admitted, not %d; then %q: %s", in, c.want, last.Gate.Dimension, said(last))
 			}
@@ -100,7 +100,7 @@ func full(t *testing.T, n int, at time.Time, load capacity.Load) (capacity.Memor
 	for i := range n {
 		waiters = append(waiters, capacity.Waiter{Subject: task(fmt.Sprintf("w%d", i)), Kind: "work", Since: at})
 	}
-	_, mem, _ := capacity.Admit(capacity.Work{Waiters: waiters, Claims: both(at)}, load, capacity.Memory{At: at.Add(-time.Second), BaseCores: 0.1}, at, settings())
+	_, mem, _ := capacity.Admit(capacity.Work{Waiters: waiters, Reservations: both(at)}, load, capacity.Memory{At: at.Add(-time.Second), BaseCores: 0.1}, at, settings())
 	if len(mem.Held) != n {
 		t.Fatalf("%d of %d wait", len(mem.Held), n)
 	}
@@ -110,8 +110,8 @@ func full(t *testing.T, n int, at time.Time, load capacity.Load) (capacity.Memor
 	return mem, waiters
 }
 
-func both(at time.Time) []capacity.Claim {
-	return []capacity.Claim{{Subject: task("a"), Kind: "work", Since: at.Add(-20 * time.Second), Taken: at.Add(-20 * time.Second)},
+func both(at time.Time) []capacity.Reservation {
+	return []capacity.Reservation{{Subject: task("a"), Kind: "work", Since: at.Add(-20 * time.Second), Taken: at.Add(-20 * time.Second)},
 		{Subject: task("b"), Kind: "work", Since: at.Add(-20 * time.Second), Taken: at.Add(-20 * time.Second)}}
 }
 
@@ -127,7 +127,7 @@ func TestEndMakesRoom(t *testing.T) {
 			load.Stalled = c.stalled
 			mem, waiters := full(t, 3, midnight, load)
 			now := midnight.Add(300 * time.Millisecond)
-			verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: waiters, Claims: both(midnight)[1:], Ended: map[protocol.Subject]capacity.Ended{task("a"): {At: now}}}, load, mem, now, settings())
+			verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: waiters, Reservations: both(midnight)[1:], Ended: map[protocol.Subject]capacity.Ended{task("a"): {At: now}}}, load, mem, now, settings())
 			in := 0
 			for _, v := range verdicts {
 				if v.Admit {
@@ -148,11 +148,11 @@ func TestLapsedIsNext(t *testing.T) {
 	load := machine(2, 64, 1, 0.1)
 	claims := both(midnight)
 	claims[0].Agent, claims[0].Told = x, true
-	claims = append(claims, capacity.Claim{Subject: task("lapsed"), Kind: "work", Agent: x, Told: true, Since: midnight.Add(-time.Minute)})
+	claims = append(claims, capacity.Reservation{Subject: task("lapsed"), Kind: "work", Agent: x, Told: true, Since: midnight.Add(-time.Minute)})
 	waiters := []capacity.Waiter{{Subject: task("w"), Kind: "work", Since: midnight}}
-	judge := func(mem capacity.Memory, now time.Time, claims []capacity.Claim, ended map[protocol.Subject]capacity.Ended) (bool, capacity.Memory) {
+	judge := func(mem capacity.Memory, now time.Time, claims []capacity.Reservation, ended map[protocol.Subject]capacity.Ended) (bool, capacity.Memory) {
 		load.At = now
-		verdicts, mem, _ := capacity.Admit(capacity.Work{Waiters: waiters, Claims: claims, Ended: ended}, load, mem, now, settings())
+		verdicts, mem, _ := capacity.Admit(capacity.Work{Waiters: waiters, Reservations: claims, Ended: ended}, load, mem, now, settings())
 		waiters[0].Held = true
 		return verdicts[0].Admit, mem
 	}
@@ -170,7 +170,7 @@ func TestLapsedIsNext(t *testing.T) {
 func TestNoCreditWithoutAResult(t *testing.T) {
 	load := machine(2, 64, 1, 0.1)
 	mem, waiters := full(t, 1, midnight, load)
-	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: waiters, Claims: both(midnight)[1:]}, load, mem, midnight.Add(300*time.Millisecond), settings())
+	verdicts, _, _ := capacity.Admit(capacity.Work{Waiters: waiters, Reservations: both(midnight)[1:]}, load, mem, midnight.Add(300*time.Millisecond), settings())
 	if verdicts[0].Admit {
 		t.Error("admitted")
 	}
@@ -179,14 +179,14 @@ func TestNoCreditWithoutAResult(t *testing.T) {
 // TestLessons: costs are learnt from finished work and not from lost work, and they survive the file format.
 func TestLessons(t *testing.T) {
 	at := midnight
-	claim := capacity.Claim{Subject: task("a"), Kind: "demo/codex/execute", Since: at, Taken: at}
+	claim := capacity.Reservation{Subject: task("a"), Kind: "demo/codex/execute", Since: at, Taken: at}
 	mem := capacity.Memory{}
 	load := machine(4, 64, 0.2, 0.2)
 	for second := range 10 {
 		at = midnight.Add(time.Duration(second+1) * time.Second)
 		load.At = at
 		claim.Measured = &capacity.Measured{Cores: 0.5, Memory: uint64(100+second) << 20, CPU: time.Duration(second+1) * time.Second / 2, At: at, Whole: true}
-		_, mem, _ = capacity.Admit(capacity.Work{Claims: []capacity.Claim{claim}}, load, mem, at, settings())
+		_, mem, _ = capacity.Admit(capacity.Work{Reservations: []capacity.Reservation{claim}}, load, mem, at, settings())
 	}
 	at = at.Add(time.Second)
 	_, lost, _ := capacity.Admit(capacity.Work{}, load, mem, at, settings())
@@ -212,8 +212,8 @@ func TestLessons(t *testing.T) {
 func TestKindsAreBounded(t *testing.T) {
 	mem, at := capacity.Memory{}, midnight
 	for i := range 1200 {
-		c := capacity.Claim{Subject: task(fmt.Sprint("t", i)), Kind: fmt.Sprint("kind ", i), Since: at, Taken: at}
-		_, mem, _ = capacity.Admit(capacity.Work{Claims: []capacity.Claim{c}}, machine(4, 64, 0.1, 0.1), mem, at, settings())
+		c := capacity.Reservation{Subject: task(fmt.Sprint("t", i)), Kind: fmt.Sprint("kind ", i), Since: at, Taken: at}
+		_, mem, _ = capacity.Admit(capacity.Work{Reservations: []capacity.Reservation{c}}, machine(4, 64, 0.1, 0.1), mem, at, settings())
 		at = at.Add(time.Second)
 		_, mem, _ = capacity.Admit(capacity.Work{Ended: map[protocol.Subject]capacity.Ended{c.Subject: {Well: true}}}, machine(4, 64, 0.1, 0.1), mem, at, settings())
 	}
@@ -225,7 +225,7 @@ func TestKindsAreBounded(t *testing.T) {
 // TestForecast: the next task in the queue is told when the running work will probably end.
 func TestForecast(t *testing.T) {
 	mem := capacity.Memory{At: midnight.Add(-time.Second), Learnt: capacity.Learnt{"work": {Cores: 1, Memory: 1 << 20, Duration: 30 * time.Second, Runs: 9}}}
-	work := capacity.Work{Claims: []capacity.Claim{running("a", 20*time.Second, nil), running("b", 5*time.Second, nil)}}
+	work := capacity.Work{Reservations: []capacity.Reservation{running("a", 20*time.Second, nil), running("b", 5*time.Second, nil)}}
 	for i := range 6 {
 		work.Waiters = append(work.Waiters, capacity.Waiter{Subject: task(fmt.Sprint("w", i)), Kind: "work", Since: midnight})
 	}
@@ -237,7 +237,7 @@ func TestForecast(t *testing.T) {
 		}
 	}
 	// If other processes alone fill the machine, the end of a claim frees no capacity.
-	work.Claims = nil
+	work.Reservations = nil
 	verdicts, _, _ = capacity.Admit(work, machine(2, 64, 1, 0.1), mem, midnight, settings())
 	if v := verdicts[0]; v.RetryAfter != time.Minute {
 		t.Errorf("told %v although nothing of ours runs", v.RetryAfter)
@@ -245,7 +245,7 @@ func TestForecast(t *testing.T) {
 	// A dimension disabled by configuration holds no task.
 	cfg := settings()
 	cfg.Dimensions = []string{capacity.DimMemory}
-	work.Claims = []capacity.Claim{running("a", 22*time.Second, nil)}
+	work.Reservations = []capacity.Reservation{running("a", 22*time.Second, nil)}
 	mem.Learnt["work"] = capacity.Cost{Cores: 1, Memory: 40 << 30, Duration: 30 * time.Second, Runs: 9}
 	verdicts, _, _ = capacity.Admit(work, machine(2, 64, 1, 0.1), mem, midnight, cfg)
 	if v := verdicts[0]; v.Admit || v.RetryAfter != 8*time.Second {
@@ -270,12 +270,12 @@ func TestLedgerProperties(t *testing.T) {
 			if rapid.Bool().Draw(t, "taken") {
 				c = running(fmt.Sprint("c", i), age, nil)
 			}
-			work.Claims = append(work.Claims, c)
+			work.Reservations = append(work.Reservations, c)
 		}
 		n := rapid.IntRange(1, 30).Draw(t, "tasks")
 		in, _ := admitted(n, work, load, mem)
 		cfg := settings()
-		idle := len(work.Claims) == 0 && load.CPU.Or(0) <= cfg.Threshold && load.Memory.Or(0) <= cfg.Threshold
+		idle := len(work.Reservations) == 0 && load.CPU.Or(0) <= cfg.Threshold && load.Memory.Or(0) <= cfg.Threshold
 		if idle && in == 0 {
 			t.Fatal("claims shut an idle machine")
 		}

@@ -6,9 +6,9 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// Claim is work that was admitted and has not ended. Its cost may not show in the readings yet. The caller lists only
+// Reservation is work that was admitted and has not ended. Its cost may not show in the readings yet. The caller lists only
 // work of living agents, whatever the project or vendor.
-type Claim struct {
+type Reservation struct {
 	Subject protocol.Subject `json:"subject"`
 	// Agent is the agent that is to do the work; zero if none is named.
 	Agent protocol.Subject `json:"agent,omitzero"`
@@ -22,14 +22,14 @@ type Claim struct {
 	Measured *Measured `json:"measured,omitempty"`
 	// Told: its agent reports the tasks that it has taken, so work that was not taken is certainly not in the readings.
 	Told bool `json:"told,omitempty"`
-	// Overdue: the work is past its timeout. Unmeasured overdue work no longer counts, or one claim that never ends
+	// Overdue: the work is past its timeout. Unmeasured overdue work no longer counts, or one reservation that never ends
 	// would block other tasks forever.
 	Overdue bool `json:"overdue,omitempty"`
 	// Absent: its project is not being scanned at present.
 	Absent bool `json:"absent,omitempty"`
 }
 
-// Measured is what the processes of one claim used at the last scan.
+// Measured is what the processes of one reservation used at the last scan.
 type Measured struct {
 	Cores  float64 `json:"cores"`  // in use now; negative: not known yet
 	Memory uint64  `json:"memory"` // bytes
@@ -40,8 +40,8 @@ type Measured struct {
 	Whole bool `json:"whole,omitempty"`
 }
 
-// Claimed is what is remembered of a claim from one judgement to the next.
-type Claimed struct {
+// Reserved is what is remembered of a reservation from one judgement to the next.
+type Reserved struct {
 	Agent protocol.Subject `json:"agent,omitzero"`
 	Kind  string           `json:"kind,omitempty"`
 	Since time.Time        `json:"since"`
@@ -50,7 +50,7 @@ type Claimed struct {
 	Absent time.Time `json:"absent,omitzero"`
 	// Cores is the capacity that its end is expected to free.
 	Cores float64 `json:"cores"`
-	// Mature: the claim is old enough to show fully in the readings.
+	// Mature: the reservation is old enough to show fully in the readings.
 	Mature bool `json:"mature,omitempty"`
 	// Peak (bytes) is the highest memory measured. From First to Last the processor time of its processes went from
 	// CPUFirst to CPU.
@@ -62,12 +62,12 @@ type Claimed struct {
 }
 
 // lapsed reports whether the work was not taken in time. It may never be taken, so it reserves nothing.
-func (c Claim) lapsed(now time.Time, cfg Config) bool {
+func (c Reservation) lapsed(now time.Time, cfg Config) bool {
 	return c.Taken.IsZero() && now.Sub(c.Since) >= cfg.ClaimLapses
 }
 
 // fresh is the part of the expected cost that is not in the readings yet, from 1 to 0.
-func (c Claim) fresh(now time.Time, cfg Config) float64 {
+func (c Reservation) fresh(now time.Time, cfg Config) float64 {
 	if c.Taken.IsZero() {
 		return 1
 	}
@@ -78,8 +78,8 @@ func (c Claim) fresh(now time.Time, cfg Config) float64 {
 	return max(0, 1-float64(age)/float64(cfg.ClaimDecays))
 }
 
-// with updates what is remembered of a claim.
-func (k Claimed) with(c Claim) Claimed {
+// with updates what is remembered of a reservation.
+func (k Reserved) with(c Reservation) Reserved {
 	k.Agent, k.Kind, k.Since, k.Taken = c.Agent, c.Kind, c.Since, c.Taken
 	m := c.Measured
 	if m == nil {
@@ -98,14 +98,14 @@ func (k Claimed) with(c Claim) Claimed {
 	return k
 }
 
-func (k Claimed) absentSince(now time.Time) time.Time {
+func (k Reserved) absentSince(now time.Time) time.Time {
 	if k.Absent.IsZero() {
 		return now
 	}
 	return k.Absent
 }
 
-func (c Claim) cores() float64 {
+func (c Reservation) cores() float64 {
 	if c.Measured == nil {
 		return -1
 	}
