@@ -51,7 +51,7 @@ func TestProjectListRefuses(t *testing.T) {
 		"is named twice":                    {{Path: "~/x"}, {Path: abs("/home/ann/x")}},
 		"write the path out":                {{Path: "~bob/x"}},
 		"needs the path of its folder":      {{Name: "x"}},
-		`"x" is listed twice`:            {{Path: "a", Name: "x"}, {Path: "b", Name: "x"}},
+		`"x" is listed twice`:               {{Path: "a", Name: "x"}, {Path: "b", Name: "x"}},
 		`"x/y" must be plain`:               {{Path: "a", Name: "x/y"}},
 		`did you mean "agentstatus"?`:       {{Path: "a", Protocols: []string{"agent_status"}}},
 		`"on" must be "act" or "observe"`:   {{Path: "a", Mode: map[string]string{"agentstatus": "on"}}},

@@ -182,7 +182,7 @@ func TestDeliveryConfig(t *testing.T) {
 	}
 	for problem, f := range map[string]func(*Config){
 		"channels: there is no channel \"pager\"":   func(c *Config) { c.Channels = []string{"pager"} },
-		"channels: \"desktop\" is listed twice":  func(c *Config) { c.Channels = []string{"desktop", "desktop"} },
+		"channels: \"desktop\" is listed twice":     func(c *Config) { c.Channels = []string{"desktop", "desktop"} },
 		"channels: \"ntfy\" needs":                  func(c *Config) { c.Channels = []string{"ntfy"} },
 		"channels: \"command\" needs":               func(c *Config) { c.Channels = []string{"command"} },
 		"command: names no program":                 func(c *Config) { c.Command = []string{""} },
