@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -53,7 +54,7 @@ func Check(r agentstatus.Request) error {
 		_, err := agentstatus.CheckRequest(doc)
 		p.merge(err)
 	}
-	if !(r.Timeout > 0) {
+	if r.Timeout == 0 || math.IsNaN(r.Timeout) { // the schema names other bad values; it sees neither an absent one nor NaN
 		p.add("timeout_seconds is %v; use more than 0", r.Timeout)
 	}
 	if slices.Contains(r.Coordination.After, r.TaskID) {

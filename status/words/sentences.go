@@ -83,7 +83,7 @@ var phrases = map[protocol.Phrase]string{
 	protocol.PhraseSilent:            "no heartbeat for {for} awake",
 	protocol.PhraseStewardBeats:      "steward keeps its heartbeat",
 
-	protocol.PhraseClock: "its heartbeats state times [{for} ahead|{age} behind] of steward's clock[{?count}, without a time zone]; steward counts from when it sees them",
+	protocol.PhraseClock: "its heartbeats state times [{for} ahead of|{age} behind] steward's clock[{?count}, without a time zone]; steward counts from when it sees them",
 
 	// Capacity. A sentence must not change with time alone, because it is written to files.
 	protocol.PhraseNothingRead: "nothing can be read, so nothing is kept waiting",
@@ -123,5 +123,5 @@ var phrases = map[protocol.Phrase]string{
 	protocol.PhraseLockLives:     "over its time for {for}, and its holder {agent} is {name}",
 	protocol.PhraseLockSilent:    "over its time for {for}, and {agent} shows no sign of life",
 	protocol.PhraseLockDue:       "{base}; released unless that changes",
-	protocol.PhraseLockClock:     "the lock of {agent} states times [{for} ahead|{age} behind] of steward's clock[{?count}, without a time zone]; it has its full length from when steward saw it",
+	protocol.PhraseLockClock:     "the lock of {agent} states times [{for} ahead of|{age} behind] steward's clock[{?count}, without a time zone]; it has its full length from when steward saw it",
 }

@@ -93,7 +93,7 @@ func TestSentence(t *testing.T) {
 		{protocol.Cause{Phrase: protocol.PhraseGone, Facts: protocol.Facts{PID: 7, Base: protocol.PhraseLastBeat}}, "its process 7 is gone, no beat seen"},
 		{protocol.Cause{Phrase: protocol.PhraseGone, Facts: protocol.Facts{PID: 7, Base: protocol.PhraseLastBeat, At: noon}}, "its process 7 is gone, last beat 0 s ago"},
 		{protocol.Cause{Phrase: protocol.PhraseLockClock, Facts: protocol.Facts{Agent: "qa", Age: 2 * time.Hour, Count: 1}},
-			"the lock of qa states times 2 h behind of steward's clock, without a time zone; it has its full length from when steward saw it"},
+			"the lock of qa states times 2 h behind steward's clock, without a time zone; it has its full length from when steward saw it"},
 	} {
 		if got := Sentence(c.cause, noon); got != c.want {
 			t.Errorf("%+v: got %q, want %q", c.cause, got, c.want)
