@@ -67,6 +67,27 @@ func (m *message) check(o jsonfile.Object, table ...folder.Field) {
 	}
 }
 
+// CheckMessage checks a message before it is written, more strictly than messages are read: it has all the fields of its
+// type's structure (protocol 004, Message Types). The error is an *protocol.InvalidError that lists every problem.
+func CheckMessage(doc []byte) error {
+	o, err := jsonfile.Parse(doc)
+	if err != nil {
+		return folder.Invalid([]string{err.Error()})
+	}
+	m := decode(o, nil)
+	problems := m.faults
+	if len(problems) == 0 && m.unusable != "" {
+		problems = append(problems, m.unusable)
+	}
+	for _, f := range m.findings {
+		problems = append(problems, f.Text)
+	}
+	if m.kind == approves {
+		problems = append(problems, m.word+": no such message type")
+	}
+	return folder.Invalid(problems)
+}
+
 // text reads a one-line string.
 func text(o jsonfile.Object, key string) string {
 	s, _ := o.String(key)

@@ -49,3 +49,11 @@ func Whole(ctx context.Context, read func() error) (err error) {
 	}
 	return err
 }
+
+// Invalid returns an *protocol.InvalidError that lists the problems of a message; nil if there are none.
+func Invalid(problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &protocol.InvalidError{Problems: problems}
+}
