@@ -94,7 +94,7 @@ func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file str
 		return "", err
 	}
 	if len(doc) > maxRequest {
-		return "", &InvalidError{[]string{fmt.Sprintf("the request has %d bytes; %d are the most", len(doc), maxRequest)}}
+		return "", &InvalidError{Problems: []string{fmt.Sprintf("the request has %d bytes; %d are the most", len(doc), maxRequest)}}
 	}
 	err = c.guarded(ctx, now, func() error {
 		file, err = submitRequest(c.p, r, doc)

@@ -237,11 +237,11 @@ func (f *statusFiles) over(id string) bool {
 	return f.Has(taskFile(id, resultExt)) || f.Has(archivedFile(id, resultExt)) && !f.Has(taskFile(id, requestExt)) && !f.Has(taskFile(id, heldExt))
 }
 
-// The errors that callers of a Client distinguish.
+// The errors that callers of a Client distinguish; the first three are those of every protocol.
 var (
-	ErrTaken   = errors.New("it is already taken")
-	ErrNoTask  = errors.New("no such task")
-	ErrEnded   = errors.New("it has ended already")
+	ErrTaken   = protocol.ErrTaken
+	ErrNoTask  = protocol.ErrNoTask
+	ErrEnded   = protocol.ErrEnded
 	ErrNoAgent = errors.New("no such agent")
 )
 

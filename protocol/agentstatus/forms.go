@@ -1,10 +1,9 @@
 package agentstatus
 
 import (
-	"fmt"
-	"strings"
 	"time"
 
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
@@ -157,14 +156,7 @@ func whole[T any](o jsonfile.Object) (v T) {
 }
 
 // InvalidError lists the schema violations of a document, one line per field.
-type InvalidError struct{ Problems []string }
-
-func (e *InvalidError) Error() string {
-	if len(e.Problems) == 1 {
-		return "the request is not valid: " + e.Problems[0]
-	}
-	return fmt.Sprintf("the request is not valid:\n  %s", strings.Join(e.Problems, "\n  "))
-}
+type InvalidError = protocol.InvalidError
 
 // CheckRequest decodes a request of any origin and checks it as strictly as steward writes (protocol 000, Task
 // Request Schema and Task Types & Payloads). It returns an *InvalidError that lists every violation.
@@ -185,7 +177,7 @@ func CheckRequest(doc []byte) (Request, error) {
 		}
 	}
 	if len(problems) > 0 {
-		return whole[Request](o), &InvalidError{problems}
+		return whole[Request](o), &InvalidError{Problems: problems}
 	}
 	return whole[Request](o), nil
 }
@@ -204,5 +196,5 @@ func invalid(problems []string) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return &InvalidError{problems}
+	return &InvalidError{Problems: problems}
 }

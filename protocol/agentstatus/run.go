@@ -179,7 +179,7 @@ func (c *Client) Progress(ctx context.Context, id string, t TaskProgress, now ti
 // checkProgress reads a progress report as other clients will read it.
 func checkProgress(t TaskProgress, now time.Time) error {
 	if t.Percent != t.Percent {
-		return &InvalidError{[]string{"progress_percent is not a number"}}
+		return &InvalidError{Problems: []string{"progress_percent is not a number"}}
 	}
 	if t.Estimated.IsZero() {
 		t.Estimated = now
