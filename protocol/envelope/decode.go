@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/envelope/deploy"
 	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
@@ -124,13 +125,11 @@ func decodeAssignment(m *message, o jsonfile.Object, d deployers) {
 	if items, p := o.Strings("requirements"); p.OK() {
 		requirements = items // unbounded: every requirement at full length
 	}
-	w := wordsOf(o, context, requirements)
-	a.production = w.production()
-	switch m.deploys = w.deploys(); {
+	switch m.deploys, a.production = deploy.Of(o, context, requirements); {
 	case d.has(m.to):
-		m.deploys = deploysSure
+		m.deploys = deploy.Sure
 	case isAuditor(m.to):
-		m.deploys = min(m.deploys, deploysMaybe) // a review held until its own approval would never happen
+		m.deploys = min(m.deploys, deploy.Maybe) // a review held until its own approval would never happen
 	}
 }
 
@@ -230,7 +229,7 @@ func decodeUnknown(m *message, o jsonfile.Object, d deployers) {
 		m.note("type", protocol.Low, "message_type", "no such message type")
 	}
 	if m.to, m.also = recipients(o.Get("to_agent"), d); d.has(m.to) {
-		m.deploys = deploysSure
+		m.deploys = deploy.Sure
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/envelope/deploy"
 	"github.com/livhana/steward/protocol/folder"
 )
 
@@ -45,7 +46,7 @@ func (v *view) gateFindings(t *task) []protocol.Finding {
 	if list := t.deployments(); len(list) > 0 {
 		return v.deploymentFindings(t, list)
 	}
-	if t.assigned.deploys == deploysMaybe && !t.over() {
+	if t.assigned.deploys == deploy.Maybe && !t.over() {
 		return v.possibleDeployment(t)
 	}
 	if t.deployed == nil || t.taken.IsZero() && !t.over() {

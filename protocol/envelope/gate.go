@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/livhana/steward/protocol/folder"
 )
 
 // agentName folds an agent's name and removes the suffix AGENT, which some add.
@@ -25,18 +23,6 @@ func (d deployers) has(name string) bool {
 		}
 	}
 	return false
-}
-
-// productionWord matches production. Its first group matches words that exclude production: "before production", "must
-// not touch production". Only unambiguous words may stand in between: in doubt, the text means production.
-var productionWord = folder.Pattern(`(?i)(before[ -](?:the |go(?:ing)?[ -])?|pre[ -]?|non[ -]?|` +
-	`\b(?:not|no|never|nor|without|cannot|\w+n['’]t)(?:\s+(?:be|go|going|touch(?:ing)?|affect(?:ing)?|change|reach|use|` +
-	`deploy(?:ed)?|release(?:d)?|push(?:ed)?|roll(?:ed)?|out|in|on|to|into|for|the|a|any|our)){0,4}[\s-]+)?` +
-	`\b(?:prod(?:uction)?|live)\b`)
-
-// namesProduction reports whether a text names production itself, and not a stage before it.
-func namesProduction(text string) bool {
-	return slices.ContainsFunc(productionWord().FindAllStringSubmatch(text, -1), func(m []string) bool { return m[1] == "" })
 }
 
 // decision is the security gate's decision on a deployment: why it must wait, or a notice about a condition.

@@ -76,21 +76,6 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-func TestProduction(t *testing.T) {
-	for text, want := range map[string]bool{
-		"Deploy to production": true, "PROD": true, "staging, then prod.": true, "production-like": true, "fix before production": false, "pre-production": false,
-		"preproduction": false, "non-production": false, "nonprod": false, "pre-prod": false, "before production, deploy to production": true,
-		"must not touch production": false, "not in production": false, "no production": false, "don't deploy to the live system": false, "never in prod": false,
-		"before go-live": false, "go live": true, "Live!": true, "roll out to prod": true, "not only staging but production": true, "do not wait, go to production": true,
-		"no tests. Production": true, "must not skip production": true, "deliver": false, "Deploy": false,
-		"product page": false, "reproduction": false, "staging": false, "": false,
-	} {
-		if namesProduction(text) != want {
-			t.Errorf("%q: want %v", text, want)
-		}
-	}
-}
-
 // A flag that is not clearly false blocks the deployment.
 func TestBlockingFlag(t *testing.T) {
 	for value, want := range map[string]bool{"true": true, "false": false, "null": false, `"false"`: false, `"yes"`: true, "1": true, `{}`: true, `""`: false} {

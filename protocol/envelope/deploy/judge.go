@@ -1,4 +1,5 @@
-package envelope
+// Package deploy judges by its words whether an assignment orders a deployment (protocol 004, Security Gate Protocol).
+package deploy
 
 import (
 	"regexp"
@@ -11,20 +12,21 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// deploys is how certain it is that a text, or an assignment, orders a deployment.
-type deploys uint8
+// Certainty is how certain it is that a text, or an assignment, orders a deployment.
+type Certainty uint8
 
+// How certain it is.
 const (
-	deploysNot   deploys = iota
-	deploysMaybe         // possibly a deployment: a finding
-	deploysSure          // a deployment: the gate holds it
+	Not   Certainty = iota
+	Maybe           // possibly a deployment: a finding
+	Sure            // a deployment: the gate holds it
 )
 
 // deployRule says what a clause means whose tagged words match: aimed where the clause names an environment as its
 // destination, else bare.
 type deployRule struct {
 	pattern     string
-	aimed, bare deploys
+	aimed, bare Certainty
 }
 
 // deployRules judge one clause; the first that matches counts. An order has the verb at the head of a clause ("Deploy to
@@ -32,24 +34,24 @@ type deployRule struct {
 // work ("Production deployment"). Writing about, reviewing, testing or repairing a deployment is no such order.
 // See docs/decisions.md, "A deployment is an order, not a word".
 var deployRules = []deployRule{
-	{`{F}`, deploysNot, deploysNot},
-	{`^{D} {C}`, deploysNot, deploysNot},
-	{`^{D} {TP}`, deploysSure, deploysNot}, // a "deploy script" is a script
-	{`^{D} {G}`, deploysSure, deploysMaybe},
-	{`^{D}|^<go> <live>`, deploysSure, deploysSure},
-	{`^(?:{R}|<roll> <out>) {TPGC}`, deploysNot, deploysNot},
-	{`^<push>|^(?:{R}|<roll> <out>) (?:.* )?{W}`, deploysSure, deploysNot},
-	{`^(?:{R}|<roll> <out>)`, deploysSure, deploysMaybe},
-	{`^{X} (?:{^BGWTDN} ){0,4}(?:[./]*deploy[.-]|<deploying|redeploying>)`, deploysSure, deploysSure},
-	{`^{X} (?:{^BGWTDN} ){0,4}{DN}(?:$| {BPI})`, deploysSure, deploysSure},
-	{`^(?:{QAEI} )*(?:{N}|<deploy|release>) (?:.* )?{C}`, deploysMaybe, deploysNot}, // "Deployment to production fails"
-	{`^(?:{QAEI} )*(?:{N}|<deploy>)(?:$| {BI})`, deploysSure, deploysSure},
-	{`^(?:{QAEI} )*{E} (?:{QAEI} )*<release>(?:$| {BI})`, deploysSure, deploysSure},
-	{`^(?:{QAEI} )*<release>(?:$| {BI})`, deploysSure, deploysMaybe},
-	{`^{M} (?:.* )?<live>$`, deploysMaybe, deploysMaybe},
-	{`^{M}`, deploysMaybe, deploysNot},
-	{`^{O}|{W}`, deploysNot, deploysNot},
-	{`(?:^| )deploy|{N}`, deploysMaybe, deploysNot},
+	{`{F}`, Not, Not},
+	{`^{D} {C}`, Not, Not},
+	{`^{D} {TP}`, Sure, Not}, // a "deploy script" is a script
+	{`^{D} {G}`, Sure, Maybe},
+	{`^{D}|^<go> <live>`, Sure, Sure},
+	{`^(?:{R}|<roll> <out>) {TPGC}`, Not, Not},
+	{`^<push>|^(?:{R}|<roll> <out>) (?:.* )?{W}`, Sure, Not},
+	{`^(?:{R}|<roll> <out>)`, Sure, Maybe},
+	{`^{X} (?:{^BGWTDN} ){0,4}(?:[./]*deploy[.-]|<deploying|redeploying>)`, Sure, Sure},
+	{`^{X} (?:{^BGWTDN} ){0,4}{DN}(?:$| {BPI})`, Sure, Sure},
+	{`^(?:{QAEI} )*(?:{N}|<deploy|release>) (?:.* )?{C}`, Maybe, Not}, // "Deployment to production fails"
+	{`^(?:{QAEI} )*(?:{N}|<deploy>)(?:$| {BI})`, Sure, Sure},
+	{`^(?:{QAEI} )*{E} (?:{QAEI} )*<release>(?:$| {BI})`, Sure, Sure},
+	{`^(?:{QAEI} )*<release>(?:$| {BI})`, Sure, Maybe},
+	{`^{M} (?:.* )?<live>$`, Maybe, Maybe},
+	{`^{M}`, Maybe, Not},
+	{`^{O}|{W}`, Not, Not},
+	{`(?:^| )deploy|{N}`, Maybe, Not},
 }
 
 // The patterns are compiled on first use: short steward commands need none.
@@ -69,15 +71,15 @@ var (
 )
 
 // judgeClause judges tagged words. Most clauses hold no word that can mean a deployment, and no pattern is tried on them.
-func judgeClause(words string) (verdict deploys, aimed bool) {
+func judgeClause(words string) (verdict Certainty, aimed bool) {
 	if !strings.ContainsAny(words, "DNRM") && !strings.Contains(words, "deploy") && !strings.Contains(words, "live") && !strings.Contains(words, "roll") {
-		return deploysNot, false
+		return Not, false
 	}
 	aimed = aimsAt().MatchString(words)
 	i := slices.IndexFunc(rulePatterns(), func(p *regexp.Regexp) bool { return p.MatchString(words) })
 	switch {
 	case i < 0:
-		return deploysNot, aimed
+		return Not, aimed
 	case aimed:
 		return deployRules[i].aimed, true
 	}
@@ -85,18 +87,18 @@ func judgeClause(words string) (verdict deploys, aimed bool) {
 }
 
 // readDeploys judges whether a text orders a deployment. target: it names an environment for that.
-func readDeploys(text string) (sure deploys, target bool) {
+func readDeploys(text string) (sure Certainty, target bool) {
 	text = strings.ToLower(text)
 	rehearsal := strings.Contains(text, "dry-run") || strings.Contains(text, "dry run") || strings.Contains(text, "rehears")
 	for _, c := range clauses(text) {
 		verdict, aimed := judgeClause(c.words)
-		if verdict == deploysSure && (c.described || c.loose && !aimed || rehearsal) {
-			verdict = deploysMaybe
+		if verdict == Sure && (c.described || c.loose && !aimed || rehearsal) {
+			verdict = Maybe
 		}
 		if c.described && !aimed {
-			verdict = deploysNot
+			verdict = Not
 		}
-		sure, target = max(sure, verdict), target || aimed && verdict > deploysNot
+		sure, target = max(sure, verdict), target || aimed && verdict > Not
 	}
 	return sure, target
 }
@@ -141,6 +143,12 @@ func isMark(r rune) bool {
 	return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '/'
 }
 
+// Of judges an assignment by its texts. production: it concerns production itself.
+func Of(assignment, context jsonfile.Object, requirements []string) (sure Certainty, production bool) {
+	w := wordsOf(assignment, context, requirements)
+	return w.deploys(), w.production()
+}
+
 // taskWords are the texts of an assignment that describe the work.
 type taskWords struct {
 	name, phase, environment string
@@ -170,30 +178,30 @@ func (w taskWords) production() bool {
 }
 
 // deploys judges the work by its name first, then by phase and environment, then by requirements and descriptions. If the
-// name states other work ("Implement …"), the remaining texts can raise the result to deploysMaybe at most.
-func (w taskWords) deploys() deploys {
+// name states other work ("Implement …"), the remaining texts can raise the result to Maybe at most.
+func (w taskWords) deploys() Certainty {
 	sure, _ := readDeploys(w.name)
-	if sure == deploysSure {
+	if sure == Sure {
 		return sure
 	}
 	ordinary := w.ordinary()
 	phase, _ := readDeploys(w.phase)
 	place := aimsAt().MatchString(tagged(strings.Fields(strings.ToLower("to " + w.environment))))
 	switch {
-	case sure == deploysMaybe && !ordinary && (place || phase > deploysNot):
-		return deploysSure
+	case sure == Maybe && !ordinary && (place || phase > Not):
+		return Sure
 	case ordinary:
-	case phase > deploysNot && place:
-		return deploysSure
-	case phase > deploysNot:
-		sure = deploysMaybe
+	case phase > Not && place:
+		return Sure
+	case phase > Not:
+		sure = Maybe
 	}
 	for _, text := range w.details {
 		switch found, target := readDeploys(text); {
-		case found == deploysSure && (target || place) && !ordinary:
-			return deploysSure
-		case found == deploysSure, found == deploysMaybe && !ordinary:
-			sure = max(sure, deploysMaybe)
+		case found == Sure && (target || place) && !ordinary:
+			return Sure
+		case found == Sure, found == Maybe && !ordinary:
+			sure = max(sure, Maybe)
 		}
 	}
 	return sure
@@ -203,4 +211,16 @@ func (w taskWords) deploys() deploys {
 func (w taskWords) ordinary() bool {
 	list := clauses(strings.ToLower(w.name))
 	return len(list) > 0 && otherWork().MatchString(list[0].words)
+}
+
+// productionWord matches production. Its first group matches words that exclude production: "before production", "must
+// not touch production". Only unambiguous words may stand in between: in doubt, the text means production.
+var productionWord = folder.Pattern(`(?i)(before[ -](?:the |go(?:ing)?[ -])?|pre[ -]?|non[ -]?|` +
+	`\b(?:not|no|never|nor|without|cannot|\w+n['’]t)(?:\s+(?:be|go|going|touch(?:ing)?|affect(?:ing)?|change|reach|use|` +
+	`deploy(?:ed)?|release(?:d)?|push(?:ed)?|roll(?:ed)?|out|in|on|to|into|for|the|a|any|our)){0,4}[\s-]+)?` +
+	`\b(?:prod(?:uction)?|live)\b`)
+
+// namesProduction reports whether a text names production itself, and not a stage before it.
+func namesProduction(text string) bool {
+	return slices.ContainsFunc(productionWord().FindAllStringSubmatch(text, -1), func(m []string) bool { return m[1] == "" })
 }
