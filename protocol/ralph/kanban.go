@@ -35,6 +35,7 @@ type item struct {
 	sum       string // checksum of the task's line and its fields
 	line      int    // from 1
 	offset    int    // of the marker byte in the text
+	end       int    // of the task's last line in the text
 	duplicate bool   // another line carries the same id
 }
 
@@ -58,6 +59,7 @@ func parseKanban(text []byte) []item {
 	finish := func() {
 		if begin >= 0 {
 			it := &items[len(items)-1]
+			it.end = end
 			it.sum = string(jsonfile.SumOf(bytes.TrimRight(text[begin:end], "\r\n")))
 			readFields(it, text[begin:end])
 		}
@@ -159,6 +161,15 @@ func itemOf(text []byte, id string) (*item, error) {
 		}
 	}
 	return nil, folder.Moved("the kanban does not show %s any more", id)
+}
+
+// textOf returns the lines of one task in a kanban; "" if it has none.
+func textOf(text []byte, id string) string {
+	it, err := itemOf(text, id)
+	if err != nil {
+		return ""
+	}
+	return string(bytes.ToValidUTF8(text[it.offset-len("- ["):it.end], []byte("�")))
 }
 
 var errAmbiguous = errors.New("it is not clear which is meant")

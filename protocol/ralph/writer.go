@@ -18,8 +18,9 @@ import (
 )
 
 const (
-	lockWait  = 200 * time.Millisecond // for the kanban's lock; all other work on the project waits meanwhile
-	lockRetry = 2 * time.Second        // how long a lock found held is assumed to stay held
+	lockWait    = 200 * time.Millisecond // for the kanban's lock; all other work on the project waits meanwhile
+	lockRetry   = 2 * time.Second        // how long a lock found held is assumed to stay held
+	commandWait = 5 * time.Second        // for the same lock in a command (protocol 002, Concurrent Access: timeout)
 )
 
 // writer carries out changes. Before each change it proves from new readings that the change still applies.
@@ -27,6 +28,8 @@ type writer struct {
 	*reader
 	verbs   map[protocol.Verb]func(context.Context, protocol.Change) error
 	resumes resumer
+	// patience is how long a command waits for the kanban's lock. It is 0 in the daemon, which waits shortly and tries again.
+	patience time.Duration
 	// When the kanban's lock was last found held, and by which processes.
 	lockedAt time.Time
 	lockedBy string
@@ -91,21 +94,27 @@ func (w *writer) mark(ctx context.Context, c protocol.Change, from string, to by
 	if text, err := change(blob.Data); text == nil || err != nil {
 		return err
 	}
-	release, err := w.lockKanban(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
 	recorded := before == nil
-	late, err := w.Root.Update(kanbanFile, maxKanban, func(old []byte) ([]byte, error) {
+	return w.editKanban(ctx, func(old []byte) ([]byte, error) {
 		text, err := change(old)
 		if text != nil && err == nil && !recorded {
 			recorded, err = true, before(text)
 		}
 		return text, err
 	})
-	_ = late.Close()
-	return err
+}
+
+// editKanban changes the kanban's text under the kanban's own lock.
+func (w *writer) editKanban(ctx context.Context, change func(old []byte) ([]byte, error)) error {
+	if w.opts.Flock == nil {
+		return ErrNoFlock
+	}
+	release, err := w.lockKanban(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return folder.Files{Folder: w.Folder}.Update(kanbanFile, maxKanban, change)
 }
 
 // lockKanban creates the lock file if it is missing and never removes it: a process that waits for the removed file would
@@ -119,13 +128,18 @@ func (w *writer) lockKanban(ctx context.Context) (release func(), err error) {
 	} else if err != nil {
 		return nil, err
 	}
-	busy := func() error {
+	busy, limit := func() error {
 		return folder.Moved("the kanban is locked by %s; tried again at the next look", w.lockedBy)
+	}, lockWait
+	if w.patience > 0 {
+		limit, busy = w.patience, func() error {
+			return fmt.Errorf("the kanban has been locked by %s for %s; nothing was written, try again", w.lockedBy, w.patience)
+		}
 	}
-	if since := w.Now.Sub(w.lockedAt); since >= 0 && since < lockRetry && w.lockedBy != "" {
+	if since := w.Now.Sub(w.lockedAt); since >= 0 && since < lockRetry && w.lockedBy != "" && w.patience == 0 {
 		return nil, busy()
 	}
-	wait, cancel := context.WithTimeout(ctx, lockWait)
+	wait, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	lock, err := w.Root.OpenLock(file)
 	if err != nil {
