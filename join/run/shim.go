@@ -18,13 +18,13 @@ var errCallerGone = errors.New("who started this run has ended; so has the run")
 
 // Shim is the process between the caller of Start and the command. It reads a Spec from in, runs it, and writes its
 // reports to out, all in the format of Start. The process must do nothing else: Shim makes it a subreaper, waits for
-// all its children, takes over signals, and confines the calling thread. See docs/decisions.md, "Each task has a shim".
+// all its children, takes over signals, and confines itself. See docs/decisions.md, "Each task has a shim".
 func Shim(in io.Reader, out io.Writer, now func() time.Time) error {
 	s, rest, err := decodeSpec(in)
 	if err != nil {
 		return err
 	}
-	// The command dies with this thread (Pdeathsig) and inherits its confinement.
+	// The command dies with this thread (Pdeathsig).
 	runtime.LockOSThread()
 	h := &shim{spec: &s, out: json.NewEncoder(out), now: now, requests: make(chan shimRequest, 2)}
 	h.listen(rest)

@@ -116,38 +116,6 @@ func TestDevicesStayUsable(t *testing.T) {
 	}
 }
 
-// TestOtherThreadsStayFree: other threads are not restricted, even if they start after the restriction.
-func TestOtherThreadsStayFree(t *testing.T) {
-	if !Supported() {
-		t.Skip("no landlock here")
-	}
-	path := filepath.Join(t.TempDir(), "file")
-	done := make(chan error)
-	go func() {
-		err := Writing(nil)
-		if err == nil && os.WriteFile(path, nil, 0o600) == nil {
-			err = fmt.Errorf("wrote %s", path)
-		}
-		done <- err
-		select {} // keeps its thread until the test binary ends
-	}()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	free := make(chan error)
-	for range 20 {
-		go func() {
-			runtime.LockOSThread() // the thread ends with the goroutine, so that each goroutine gets a new thread
-			free <- os.WriteFile(path, nil, 0o600)
-		}()
-	}
-	for range 20 {
-		if err := <-free; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestPathsAreAbsolute(t *testing.T) {
 	if err := Writing([]string{"/tmp", "relative"}); err == nil || !strings.Contains(err.Error(), `"relative"`) {
 		t.Errorf("got %v", err)
