@@ -43,7 +43,7 @@ var floors = map[string]may{
 	"platform/text":     {},
 	"platform/desktop":  {[]string{"platform/child", "platform/text"}, []string{"github.com/godbus/dbus/v5", sysModule}}, // x/sys: locks
 	"platform/push":     {ours: []string{"platform/child", "platform/text"}},
-	"platform/confine":  {outside: []string{sysModule}},
+	"platform/confine":  {outside: []string{"github.com/landlock-lsm/go-landlock"}},
 
 	"protocol/agentstatus":     {ours: []string{"protocol", "protocol/jsonfile", "protocol/folder"}},
 	"protocol/folder":          {ours: []string{"protocol", "protocol/jsonfile"}},

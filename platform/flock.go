@@ -20,6 +20,7 @@ const maxLockText = 64 << 10
 
 // FileLock is an exclusive kernel lock on a file. The kernel releases it at Unlock or when the process ends, however
 // it ends. The lock file itself is never removed: unlinking a lock file would allow two holders.
+// See docs/decisions.md, "gofrs/flock is not used".
 type FileLock struct{ file *os.File }
 
 // Lock acquires the lock on path without waiting; it returns ErrLocked if another process holds it. A missing file is

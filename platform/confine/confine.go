@@ -1,4 +1,5 @@
 // Package confine restricts what a command may write before it starts: landlock(7) on Linux, nothing elsewhere.
+// See docs/decisions.md, "The whole shim is confined, by go-landlock".
 package confine
 
 import "fmt"

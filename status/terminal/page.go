@@ -83,6 +83,7 @@ const MinLast = 20
 
 // Table prints rows in columns, under a head unless that is nil. It omits columns without any text. It cuts the last
 // column to the remaining width, so that ids, which users copy, stay whole.
+// See docs/decisions.md, "text/tabwriter is not used".
 func (p *Page) Table(indent string, head []string, rows ...[]Cell) {
 	widths := Measured(rows)
 	if head != nil {
