@@ -113,7 +113,7 @@ func runWorker(ctx context.Context, a *cli.App, f workerFlags) error {
 	o.Client = daemon.Connect(dir)
 	defer o.Client.Close()
 	var unwatch func()
-	if o.Hints, unwatch, err = task.Hints(dir); err != nil {
+	if o.Hints, unwatch, err = task.Hints(task.Folders(dir)); err != nil {
 		fmt.Fprintln(a.Err, "steward worker: folders cannot be watched; tasks are looked for every [worker] poll:", terminal.OneWord(err.Error()))
 	}
 	defer unwatch()

@@ -10,15 +10,19 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 )
 
-// Hints sends a hint when files of the tasks of the project at dir change, as far as the kernel reports it. stop ends
-// that, also after an error.
-func Hints(dir string) (hints <-chan struct{}, stop func(), err error) {
+// Folders are those of the tasks of protocol 000 in the project at dir.
+func Folders(dir string) []string {
+	base := filepath.Join(dir, filepath.FromSlash(agentstatus.Base))
+	return []string{filepath.Join(base, "codex_tasks"), filepath.Join(base, "steward", "attempts")}
+}
+
+// Hints sends a hint when files in the folders change, as far as the kernel reports it. stop ends that, also after an
+// error.
+func Hints(folders []string) (hints <-chan struct{}, stop func(), err error) {
 	w, err := watch.New()
 	if err != nil {
 		return nil, func() {}, err
 	}
-	base := filepath.Join(dir, filepath.FromSlash(agentstatus.Base))
-	folders := []string{filepath.Join(base, "codex_tasks"), filepath.Join(base, "steward", "attempts")}
 	ctx, cancel := context.WithCancel(context.Background())
 	out := make(chan struct{}, 1)
 	var both sync.WaitGroup

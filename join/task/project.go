@@ -60,7 +60,7 @@ const waitEvery = time.Second
 func (p *Project) Wait(ctx context.Context, id string, limit time.Duration, say func(News)) (agentstatus.Detail, error) {
 	w := &Waiter{Now: p.Now, Every: waitEvery, Limit: limit, Say: say, Trouble: p.trouble, Decided: p.decided, Other: p.Task,
 		Look: func(ctx context.Context) (agentstatus.Detail, error) { return p.Task(ctx, id) }}
-	hints, stop, _ := Hints(p.Dir)
+	hints, stop, _ := Hints(Folders(p.Dir))
 	defer stop()
 	w.Hints = hints
 	return w.Run(ctx)

@@ -177,7 +177,7 @@ var stateOf = map[byte]protocol.TaskState{todo: protocol.TaskPending, working: p
 	complete: protocol.TaskDone, failed: protocol.TaskFailed, dropped: protocol.TaskDead}
 
 func (c *Client) assignment(e *entry) protocol.Assignment {
-	a := protocol.Assignment{ID: e.id, Title: e.title, State: stateOf[e.marker], Priority: e.priority, Path: c.kanban(), Waits: c.waits(e)}
+	a := protocol.Assignment{ID: e.id, Title: e.title, State: stateOf[e.marker], Priority: e.priority, Path: c.kanban(), Waits: c.waits(e), Cancelled: e.marker == dropped}
 	runs := 0
 	for _, w := range c.p.workers.all {
 		if w.task == e.id && !w.plan {

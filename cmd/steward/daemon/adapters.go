@@ -26,6 +26,8 @@ type adapter struct {
 	detect func(dir string, cfg config.Config) bool
 	Own    func(dir string) string // returns steward's folder inside the protocol's folder
 	Open   func(dir string, cfg config.Config, guard guard) Speaker
+	// participate opens the protocol for a participant in the work; nil for protocol 000, whose client is Connect.
+	participate func(dir string, cfg config.Config, guard guard) protocol.Participant
 }
 
 // Speaker is a protocol's adapter in use.
@@ -52,24 +54,26 @@ var Adapters = []adapter{
 			sources[name] = l.Sources
 		}
 		return agentstatus.New(dir, agentstatus.Options{Guard: g, Sources: sources})
-	}},
+	}, nil},
 	{handoffs.Name, always(handoffs.Detect), handoffs.OwnDir, func(dir string, _ config.Config, g guard) Speaker {
 		return openHandoffs(dir, g)
-	}},
+	}, nil},
 	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
 		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
+	}, func(dir string, cfg config.Config, g guard) protocol.Participant {
+		return ralph.Connect(dir, ralph.Options{Guard: g, Flock: flock, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
 	}},
 	{mailbox.Name, always(mailbox.Detect), mailbox.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
 		m := cfg.Mailbox
 		return mailbox.New(dir, mailbox.Options{Guard: g, Lead: m.Lead, Developer: m.Developer, Review: m.Review})
-	}},
+	}, nil},
 	{envelope.Name, func(dir string, cfg config.Config) bool {
 		return envelope.Detect(dir, cfg.Envelope.Messages, cfg.Envelope.Log)
 	}, envelope.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
 		e := cfg.Envelope
 		return envelope.New(dir, envelope.Options{Guard: g, Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge,
 			Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers})
-	}},
+	}, nil},
 }
 
 // always wraps a detection that does not depend on the configuration.
@@ -85,6 +89,34 @@ func flock(ctx context.Context, f *os.File) (release func(), err error) {
 		return nil, err
 	}
 	return func() { _ = lock.Unlock() }, nil
+}
+
+// Spoken lists the protocols that the project at dir speaks.
+func Spoken(dir string, cfg config.Config) (names []string) {
+	for _, ad := range Adapters {
+		if ad.detect(dir, cfg) {
+			names = append(names, ad.Name)
+		}
+	}
+	return names
+}
+
+// Names lists all protocols.
+func Names() (names []string) {
+	for _, ad := range Adapters {
+		names = append(names, ad.Name)
+	}
+	return names
+}
+
+// Participate opens a protocol of the project at dir for a participant in its work. ok is false for protocol 000, which
+// has a client of its own: see Connect.
+func Participate(dir, name string, cfg config.Config) (p protocol.Participant, ok bool) {
+	ad, found := AdapterNamed(name)
+	if !found || ad.participate == nil {
+		return nil, false
+	}
+	return ad.participate(dir, cfg, GuardLock), true
 }
 
 func AdapterNamed(name string) (adapter, bool) {

@@ -14,7 +14,8 @@ import (
 )
 
 func newCancelCommand(a *cli.App) *cobra.Command {
-	var project, why string
+	var at place
+	var why string
 	c := &cobra.Command{
 		Use:   "cancel TASK",
 		Short: "End a task, or steward's retry of it, for good",
@@ -23,15 +24,19 @@ func newCancelCommand(a *cli.App) *cobra.Command {
 		Example: "  steward task cancel 7c0e --why \"asked for twice\"",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task"),
 		RunE: func(c *cobra.Command, args []string) error {
-			d, detail, err := findTasks(c.Context(), a, project, args[0], "cancel task "+args[0])
+			doing := "cancel task " + args[0]
+			f, err := at.find(c.Context(), a, args[0], doing)
 			if err != nil {
 				return err
 			}
-			defer d.close()
-			return d.cancel(c.Context(), detail, why)
+			defer f.close()
+			if f.other != nil {
+				return f.other.report(c.Context(), f.task, protocol.Report{Kind: protocol.ReportCancel, Agent: role("", f.task.Source), Summary: why}, doing)
+			}
+			return f.cancel(c.Context(), f.detail, why)
 		},
 	}
-	cli.ProjectFlag(c, &project)
+	at.flags(c)
 	cli.WhyFlag(c, &why)
 	return c
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/cmd/steward/daemon"
-	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/join/task"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
@@ -65,58 +64,27 @@ func openTasks(a *cli.App, project, doing string) (*taskClient, error) {
 
 func (d *taskClient) close() { d.Files.Close() }
 
-// findTasks is openTasks for a command about one task: without --project it looks for the task in the current folder, and
-// then in the other projects of this user.
-func findTasks(ctx context.Context, a *cli.App, project, id, doing string) (*taskClient, agentstatus.Detail, error) {
-	dirs := []string{cmp.Or(project, ".")}
-	if project == "" {
-		cfg, paths, err := a.Settings()
-		if err != nil {
-			cfg = config.Defaults()
-		}
-		for _, ref := range a.KnownProjects(cfg, paths) {
-			dirs = append(dirs, ref.Path)
-		}
-	}
-	var first error
-	for i, dir := range dirs {
-		if i > 0 && !agentstatus.Detect(dir) {
-			continue
-		}
-		k, err := openTasks(a, dir, doing)
-		if err == nil {
-			var detail agentstatus.Detail
-			if detail, err = k.Task(ctx, id); err == nil {
-				return k, detail, nil
-			}
-			k.close()
-			err = taskError(err, doing)
-		}
-		if i == 0 || errors.Is(first, agentstatus.ErrNoTask) && !errors.Is(err, agentstatus.ErrNoTask) {
-			first = err
-		}
-	}
-	return nil, agentstatus.Detail{}, first
-}
-
 // taskError maps the errors of a project's tasks to their messages and exit codes.
 func taskError(err error, doing string) error {
-	var invalid *agentstatus.InvalidError
+	var invalid *protocol.InvalidError
 	var ambiguous *agentstatus.AmbiguousError
 	var said terminal.Reported
 	switch {
-	case err == nil || errors.As(err, &said):
+	case err == nil || errors.As(err, &said) || errors.As(err, new(cli.UsageError)):
 		return err
 	case errors.As(err, &invalid):
 		return cli.UsageError{Err: problemLines(doing, invalid.Problems)}
 	case errors.As(err, &ambiguous):
 		return terminal.Report(errors.Join(supervisor.ErrNoSubject, err), "%s: %s can mean several tasks: %s", doing, ambiguous.Prefix, strings.Join(ambiguous.IDs, ", "))
-	case errors.Is(err, agentstatus.ErrNoTask):
+	case errors.Is(err, protocol.ErrNoTask):
 		return terminal.Report(errors.Join(supervisor.ErrNoSubject, err), "%s: %v; see: steward tasks", doing, err)
 	case errors.Is(err, jsonfile.ErrExist):
 		which := strings.TrimSuffix(err.Error(), ": "+jsonfile.ErrExist.Error())
 		return terminal.Report(errors.Join(supervisor.ErrRefused, err), "%s: %s is there already; use another id, or none", doing, which)
-	case errors.Is(err, agentstatus.ErrEnded), errors.Is(err, agentstatus.ErrTaken), errors.Is(err, task.ErrNeedsHuman):
+	case errors.Is(err, protocol.ErrUnsupported):
+		_, instead, _ := strings.Cut(err.Error(), protocol.ErrUnsupported.Error()+": ")
+		return terminal.Report(errors.Join(supervisor.ErrRefused, err), "%s: %s", doing, cmp.Or(instead, err.Error()))
+	case errors.Is(err, protocol.ErrEnded), errors.Is(err, protocol.ErrTaken), errors.Is(err, task.ErrNeedsHuman):
 		return terminal.Report(errors.Join(supervisor.ErrRefused, err), "%s: %v", doing, err)
 	}
 	return terminal.Report(err, "%s: %v", doing, err)

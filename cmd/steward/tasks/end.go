@@ -1,13 +1,14 @@
 package tasks
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/join/task"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status/terminal"
 	"github.com/spf13/cobra"
@@ -15,23 +16,31 @@ import (
 
 // handEnd holds the flags of done and fail.
 type handEnd struct {
-	ending   task.Ending
-	project  string
-	metrics  []string
-	document string
-	failure  agentstatus.TaskError
+	place
+	messageKeys
+	ending  task.Ending
+	agent   string
+	to      string
+	issues  []string
+	metrics []string
+	result  string
+	failure agentstatus.TaskError
 }
 
 func (h *handEnd) flags(c *cobra.Command) {
 	f := c.Flags()
-	cli.ProjectFlag(c, &h.project)
+	h.place.flags(c)
+	h.messageKeys.flags(c)
+	agentFlag(c, &h.agent)
+	f.StringVar(&h.to, "to", "", "who gets the report: `AGENT` (default: as the protocol implies)")
+	f.StringArrayVar(&h.issues, "issue", nil, "what is wrong: `TEXT` (may be repeated)")
 	f.StringVar(&h.ending.Summary, "summary", "", "what was done, for people: `TEXT`")
 	f.StringArrayVar(&h.ending.Artifacts, "artifact", nil, "a `FILE` that was made (may be repeated)")
 	f.StringArrayVar(&h.ending.Modified, "modified", nil, "a `FILE` that was changed (may be repeated)")
 	f.StringArrayVar(&h.metrics, "metric", nil, "a figure `KEY=VALUE`; JSON where it parses, else text (may be repeated)")
 	f.StringArrayVar(&h.ending.Next, "next", nil, "what should be done next: `TEXT` (may be repeated)")
 	f.StringArrayVar(&h.ending.ForHuman, "next-for-human", nil, "what a human must decide: `TEXT` (may be repeated)")
-	f.StringVar(&h.document, "result", "", "a `FILE` with the result document; - for standard input. Other flags override it")
+	f.StringVar(&h.result, "result", "", "a `FILE` with the result document; - for standard input. Other flags override it")
 }
 
 func newDoneCommand(a *cli.App) *cobra.Command {
@@ -46,7 +55,7 @@ func newDoneCommand(a *cli.App) *cobra.Command {
 			"  steward task done 7c0e --result result.json",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return endByHand(c.Context(), a, h, args[0], "end task "+args[0])
+			return endByHand(c, a, h, args[0], "end task "+args[0])
 		},
 	}
 	h.flags(c)
@@ -65,23 +74,14 @@ func newFailCommand(a *cli.App) *cobra.Command {
 			"  steward task fail 7c0e --code GIT_CONFLICT --message \"merge by hand\" --file main.go --line 12",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task"),
 		RunE: func(c *cobra.Command, args []string) error {
-			var missing []string
-			for _, f := range []struct{ flag, value string }{{"--code CODE", h.failure.Code}, {"--message TEXT", h.failure.Message}} {
-				if strings.TrimSpace(f.value) == "" {
-					missing = append(missing, f.flag)
-				}
-			}
 			switch {
-			case len(missing) > 0:
-				return cli.Usagef("fail task %s: missing %s", terminal.OneWord(args[0]), strings.Join(missing, " and "))
+			case strings.TrimSpace(h.failure.Message) == "":
+				return cli.Usagef("fail task %s: missing --message TEXT", terminal.OneWord(args[0]))
 			case h.failure.Line < 0:
 				return cli.Usagef("fail task %s: --line %d: lines count from 1", terminal.OneWord(args[0]), h.failure.Line)
 			}
-			if h.failure.Severity == "" {
-				h.failure.Severity = task.Severity(h.failure.Code)
-			}
 			h.ending.Failure = &h.failure
-			return endByHand(c.Context(), a, h, args[0], "fail task "+args[0])
+			return endByHand(c, a, h, args[0], "fail task "+args[0])
 		},
 	}
 	h.flags(c)
@@ -95,24 +95,51 @@ func newFailCommand(a *cli.App) *cobra.Command {
 }
 
 // endByHand writes the result that the command line describes.
-func endByHand(ctx context.Context, a *cli.App, h *handEnd, id, doing string) error {
-	d, detail, err := findTasks(ctx, a, h.project, id, doing)
+func endByHand(c *cobra.Command, a *cli.App, h *handEnd, id, doing string) error {
+	ctx := c.Context()
+	f, err := h.find(ctx, a, id, doing)
 	if err != nil {
 		return err
 	}
-	defer d.close()
+	defer f.close()
+	if err := endFits.check(c, f.protocol(), doing); err != nil {
+		return err
+	}
+	if f.other != nil {
+		r, err := h.report()
+		if err != nil {
+			return taskError(err, doing)
+		}
+		return f.other.report(ctx, f.task, r, doing)
+	}
+	if h.ending.Failure != nil && strings.TrimSpace(h.failure.Code) == "" {
+		return cli.Usagef("%s: missing --code CODE", doing)
+	}
+	h.failure.Severity = cmp.Or(h.failure.Severity, task.Severity(h.failure.Code))
 	now := time.Now()
-	r, err := h.result(d, detail, now)
+	r, err := h.resultDocument(f.taskClient, f.detail, now)
 	if err != nil {
 		return taskError(err, doing)
 	}
-	if err := d.Files.Finish(ctx, detail.ID, r, now); err != nil {
+	if err := f.Files.Finish(ctx, f.detail.ID, r, now); err != nil {
 		return taskError(err, doing)
 	}
-	return acknowledge(a, "finish", detail.ID, r.Status)
+	return acknowledge(a, "finish", f.detail.ID, r.Status)
 }
 
-func (h *handEnd) result(d *taskClient, detail agentstatus.Detail, now time.Time) (r agentstatus.Result, err error) {
+// report is the report of the command line for the protocols 001 to 004.
+func (h *handEnd) report() (r protocol.Report, err error) {
+	e := h.ending
+	r = protocol.Report{Kind: protocol.ReportDone, Agent: role(h.agent, ""), To: h.to, Summary: e.Summary, Created: e.Artifacts, Modified: e.Modified, Issues: h.issues, Next: e.Next}
+	if e.Failure != nil {
+		r.Kind, r.Failure = protocol.ReportFailed, &protocol.Failure{Code: h.failure.Code, Message: h.failure.Message}
+		r.Summary = cmp.Or(r.Summary, h.failure.Message)
+	}
+	r.Fields, r.Document, err = h.messageKeys.read()
+	return r, err
+}
+
+func (h *handEnd) resultDocument(d *taskClient, detail agentstatus.Detail, now time.Time) (r agentstatus.Result, err error) {
 	e := &h.ending
 	e.Agent = executor
 	if detail.Request != nil && detail.Request.Target != "" {
@@ -128,8 +155,8 @@ func (h *handEnd) result(d *taskClient, detail agentstatus.Detail, now time.Time
 	if e.Metrics, err = task.ParseParameters("--metric", h.metrics); err != nil {
 		return r, err
 	}
-	if h.document != "" {
-		if e.Document, err = input(h.document); err != nil {
+	if name := cmp.Or(h.result, h.document); name != "" {
+		if e.Document, err = input(name); err != nil {
 			return r, fmt.Errorf("read the result: %w", err)
 		}
 	}

@@ -10,8 +10,9 @@ import (
 
 // submission holds the flags of `steward task submit`.
 type submission struct {
+	place
+	instructions
 	order            task.Order
-	project          string
 	parameters       []string
 	payload, request string
 	after            []string
@@ -22,10 +23,11 @@ type submission struct {
 
 func (s *submission) flags(c *cobra.Command) {
 	o, f := &s.order, c.Flags()
-	f.StringVar(&s.project, "project", "", "the project's `DIR` (default: the current folder)")
-	f.StringVar(&o.To, "to", executor, "the agent that is to do it: `NAME`")
-	f.StringVar(&o.From, "from", orchestrator, "the agent that asks: `NAME`")
-	f.StringVar(&o.ID, "id", "", "the task's `UUID` (default: a new one)")
+	s.place.flags(c)
+	s.instructionFlags(c)
+	f.StringVar(&o.To, "to", executor, "the agent that is to do it: `NAME` (in other protocols: as the protocol implies)")
+	f.StringVar(&o.From, "from", orchestrator, "the agent that asks: `NAME` (in other protocols: as the protocol implies)")
+	f.StringVar(&o.ID, "id", "", "the task's `ID`, in agentstatus a UUID (default: a new one)")
 	f.StringVar(&o.Priority, "priority", "", "`WORD`: critical, high, medium or low (default medium)")
 	f.DurationVar(&o.Timeout, "timeout", 300*time.Second, "how long one run may take: `DURATION`, an hour at most")
 	f.Float64Var(&s.throttle, "throttle", 0, "wait while the agent or the machine is fuller than this `SHARE`, 0 to 1 (default: as configured)")

@@ -1,16 +1,19 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/gate"
 
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/join/task"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
@@ -23,9 +26,48 @@ const taking = "take a task"
 // forever is the value of --wait without a limit.
 const forever = "forever"
 
+// acceptance holds the flags of next and accept.
+type acceptance struct {
+	place
+	messageKeys
+	agent     string
+	pid       int
+	estimate  string
+	questions []string
+}
+
+func (k *acceptance) flags(c *cobra.Command) {
+	f := c.Flags()
+	k.place.flags(c)
+	f.StringVar(&k.agent, "agent", executor, "for whom: `NAME` (in other protocols: the run's own, else any agent)")
+	f.IntVar(&k.pid, "pid", 0, "the `ID` of the process that works on it")
+	f.StringVar(&k.estimate, "estimate", "", "envelope: when it will be done, a time or a span of time: `TEXT`")
+	f.StringArrayVar(&k.questions, "question", nil, "envelope: what must be clarified: `TEXT` (may be repeated)")
+	f.StringArrayVar(&k.set, "set", nil, "a key of the message, by its path with dots: `PATH=VALUE`; JSON where it parses, else text (may be repeated)")
+}
+
+// read returns what the flags say.
+func (k *acceptance) read(c *cobra.Command, doing string) (protocol.Acceptance, error) {
+	all := protocol.Acceptance{Agent: role("", ""), Estimate: k.estimate, Questions: k.questions}
+	if c.Flags().Changed("agent") {
+		all.Agent = k.agent
+		if !cli.IsAgentName(k.agent) {
+			return all, cli.Usagef("%s: --agent %q: it cannot be used as a file name", doing, k.agent)
+		}
+	}
+	var err error
+	if c.Flags().Changed("pid") {
+		if all.Worker, err = cli.ProcessOf(doing, k.pid); err != nil {
+			return all, err
+		}
+	}
+	all.Fields, _, err = k.messageKeys.read()
+	return all, err
+}
+
 func newNextCommand(a *cli.App) *cobra.Command {
-	var project, agent, wait string
-	var pid int
+	var k acceptance
+	var wait string
 	c := &cobra.Command{
 		Use:   "next",
 		Short: "Take the next task in hand, and print its request",
@@ -34,35 +76,105 @@ func newNextCommand(a *cli.App) *cobra.Command {
 			"With --pid the process is recorded as the one that works on it: when it dies, the task is known to be lost at once.\n" +
 			"Without, the claim stands until the task is done, has failed or is cancelled. It exits with 4 when none exists, and says\n" +
 			"what waits all the same: a task that is held, what keeps it, and when it may come.",
-		Example: "  steward task next --agent codex-cursor --pid $$\n  steward task next --agent codex-cursor --wait=10m -o json",
+		Example: "  steward task next --agent codex-cursor --pid $$\n  steward task next --agent codex-cursor --wait=10m -o json\n" +
+			"  steward task next --agent DEVELOPER --estimate \"2 hours\"",
 		RunE: func(c *cobra.Command, _ []string) error {
 			patience, err := waitTime(wait)
 			if err != nil {
 				return err
 			}
-			if !cli.IsAgentName(agent) {
-				return cli.Usagef("%s: --agent %q: it cannot be used as a file name", taking, agent)
+			return takeNext(a, c, &k, patience)
+		},
+	}
+	k.flags(c)
+	c.Flags().StringVar(&wait, "wait", "", "wait for a task, at most this `DURATION` (--wait alone: without limit)")
+	c.Flags().Lookup("wait").NoOptDefVal = forever
+	return c
+}
+
+func takeNext(a *cli.App, c *cobra.Command, k *acceptance, patience time.Duration) error {
+	mine, err := k.read(c, taking)
+	if err != nil {
+		return taskError(err, taking)
+	}
+	dir, name, err := k.choose(a, taking)
+	if err != nil {
+		return err
+	}
+	if err := acceptFits.check(c, name, taking); err != nil {
+		return err
+	}
+	if name != agentstatus.Name {
+		p, err := participate(a, dir, name, taking)
+		if err != nil {
+			return err
+		}
+		defer p.Close()
+		return p.next(c.Context(), mine, patience)
+	}
+	d, err := openTasks(a, dir, taking)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	return d.next(c.Context(), agentstatus.Claim{Agent: cmp.Or(mine.Agent, executor), Worker: mine.Worker}, patience)
+}
+
+func newAcceptCommand(a *cli.App) *cobra.Command {
+	var k acceptance
+	c := &cobra.Command{
+		Use:   "accept TASK",
+		Short: "Take one named task in hand",
+		Long: "accept claims a task that waits for an agent; no other agent gets it from then on. It is `next` for a task that you know:\n" +
+			"whether there is room for it is up to you. A task that is held or blocked is refused (5).",
+		Example: "  steward task accept handoff-7 --agent builder --pid $$\n  steward task accept dev_chat_msg_001 --estimate \"2 hours\" --question \"Which markdown?\"",
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task"),
+		RunE: func(c *cobra.Command, args []string) error {
+			doing := "accept task " + args[0]
+			mine, err := k.read(c, doing)
+			if err != nil {
+				return taskError(err, doing)
 			}
-			k := agentstatus.Claim{Agent: agent}
-			if c.Flags().Changed("pid") {
-				if k.Worker, err = cli.ProcessOf(taking, pid); err != nil {
-					return err
-				}
-			}
-			d, err := openTasks(a, project, taking)
+			f, err := k.find(c.Context(), a, args[0], doing)
 			if err != nil {
 				return err
 			}
-			defer d.close()
-			return d.next(c.Context(), k, patience)
+			defer f.close()
+			if err := acceptFits.check(c, f.protocol(), doing); err != nil {
+				return err
+			}
+			return f.accept(c.Context(), mine, doing)
 		},
 	}
-	cli.ProjectFlag(c, &project)
-	c.Flags().StringVar(&agent, "agent", executor, "for whom: `NAME`")
-	c.Flags().StringVar(&wait, "wait", "", "wait for a task, at most this `DURATION` (--wait alone: without limit)")
-	c.Flags().Lookup("wait").NoOptDefVal = forever
-	c.Flags().IntVar(&pid, "pid", 0, "the `ID` of the process that works on it")
+	k.flags(c)
 	return c
+}
+
+// accept takes the task.
+func (f *found) accept(ctx context.Context, k protocol.Acceptance, doing string) error {
+	if f.other != nil {
+		k.Agent = cmp.Or(k.Agent, f.task.Agent)
+		r, err := f.other.Accept(ctx, f.task.ID, k, time.Now())
+		if err != nil {
+			return taskError(err, doing)
+		}
+		return f.other.receipt(r)
+	}
+	if r := f.detail.Request; k.Agent == "" && r != nil {
+		k.Agent = r.Target
+	}
+	list, err := f.Files.Open(ctx, k.Agent, time.Now())
+	if err != nil {
+		return taskError(err, doing)
+	}
+	at := slices.IndexFunc(list, func(w agentstatus.Work) bool { return w.TaskID == f.detail.ID })
+	if at < 0 {
+		return terminal.Report(supervisor.ErrRefused, "%s: %s cannot take it now: %s", doing, terminal.Clean(k.Agent), task.Standing(f.detail))
+	}
+	if err := f.Files.Claim(ctx, list[at], agentstatus.Claim{Agent: k.Agent, Worker: k.Worker}, time.Now()); err != nil {
+		return taskError(err, doing)
+	}
+	return acknowledge(f.app, "accept", f.detail.ID, agentstatus.StateRunning)
 }
 
 // waitTime parses --wait: 0 means no wait, a negative value means no limit.

@@ -6,13 +6,15 @@ import (
 
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/join/task"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status/terminal"
 	"github.com/spf13/cobra"
 )
 
 func newProgressCommand(a *cli.App) *cobra.Command {
-	var project, step, steps string
+	var at place
+	var step, steps, agent string
 	c := &cobra.Command{
 		Use:   "progress TASK PERCENT [STEP]",
 		Short: "Tell how far a task is that you work on by hand",
@@ -36,18 +38,25 @@ func newProgressCommand(a *cli.App) *cobra.Command {
 				step = args[2]
 			}
 			p.Step = terminal.Clean(step)
-			d, detail, err := findTasks(c.Context(), a, project, args[0], doing)
+			f, err := at.find(c.Context(), a, args[0], doing)
 			if err != nil {
 				return err
 			}
-			defer d.close()
-			if err := d.Files.Progress(c.Context(), detail.ID, p, time.Now()); err != nil {
+			defer f.close()
+			if err := progressFits.check(c, f.protocol(), doing); err != nil {
+				return err
+			}
+			if f.other != nil {
+				return f.other.report(c.Context(), f.task, protocol.Report{Kind: protocol.ReportProgress, Agent: role(agent, ""), Summary: p.Step, Percent: p.Percent}, doing)
+			}
+			if err := f.Files.Progress(c.Context(), f.detail.ID, p, time.Now()); err != nil {
 				return taskError(err, doing)
 			}
-			return acknowledge(a, "progress", detail.ID, strconv.FormatFloat(p.Percent, 'f', -1, 64)+" %")
+			return acknowledge(a, "progress", f.detail.ID, strconv.FormatFloat(p.Percent, 'f', -1, 64)+" %")
 		},
 	}
-	cli.ProjectFlag(c, &project)
+	at.flags(c)
+	agentFlag(c, &agent)
 	c.Flags().StringVar(&steps, "steps", "", "steps done of all: `DONE/TOTAL`")
 	return c
 }

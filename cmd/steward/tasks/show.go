@@ -9,7 +9,7 @@ import (
 )
 
 func newShowCommand(a *cli.App) *cobra.Command {
-	var project string
+	var at place
 	c := &cobra.Command{
 		Use:   "show TASK",
 		Short: "Show everything about one task: request, attempts, progress, result",
@@ -18,18 +18,21 @@ func newShowCommand(a *cli.App) *cobra.Command {
 		Example: "  steward task show 7c0e\n  steward task show 7c0e -o json",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task"),
 		RunE: func(c *cobra.Command, args []string) error {
-			d, detail, err := findTasks(c.Context(), a, project, args[0], "show task "+args[0])
+			f, err := at.find(c.Context(), a, args[0], "show task "+args[0])
 			if err != nil {
 				return err
 			}
-			defer d.close()
-			if a.Output == "json" {
-				return a.Print(task.PageOf(d.Dir, detail))
+			defer f.close()
+			switch {
+			case f.other != nil:
+				return f.other.show(f.task)
+			case a.Output == "json":
+				return a.Print(task.PageOf(f.Dir, f.detail))
 			}
-			return showTask(a, d, detail)
+			return showTask(a, f.taskClient, f.detail)
 		},
 	}
-	cli.ProjectFlag(c, &project)
+	at.flags(c)
 	return c
 }
 

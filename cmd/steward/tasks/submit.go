@@ -1,6 +1,7 @@
 package tasks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ import (
 func newSubmitCommand(a *cli.App) *cobra.Command {
 	s := &submission{}
 	c := &cobra.Command{
-		Use:   "submit TYPE [flags] [-- COMMAND…]",
+		Use:   "submit TYPE|TEXT… [flags] [-- COMMAND…]",
 		Short: "Ask an agent to do something",
 		Long: "submit writes a task request for an agent to find, and prints the task's id. TYPE is execute, research, validate or deploy.\n" +
 			"What is asked for is checked before anything is written. Relative paths are the project's.\n\n" +
@@ -29,13 +30,20 @@ func newSubmitCommand(a *cli.App) *cobra.Command {
 			"    deploy    --service --environment\n\n" +
 			"With --wait it goes on as `steward task wait` does, and exits with the task's exit code. With --after the task is\n" +
 			"seen by its agent when the named ones are completed; where no steward runs to release it then, submit itself waits\n" +
-			"for that in the foreground.",
+			"for that in the foreground.\n\n" +
+			"In the protocols handoffs, ralph, mailbox and envelope there is no TYPE: the TEXT is the instructions, --title the task\n" +
+			"in a few words, and --set PATH=VALUE any other key of the message. A flag that has no place in the protocol's message\n" +
+			"is refused.",
 		Example: "  steward task submit execute --wait -- scripts/START.sh preflight\n" +
 			"  steward task submit research \"How does voice_mode_boot.sh handle silence?\" --search-path scripts\n" +
 			"  steward task submit validate --check test --strict --after 7c0e2f5a\n" +
 			"  steward task submit deploy --service voice-service --environment staging --dry-run --progress\n" +
 			"  steward task submit research --next-of 7c0e2f5a:1\n" +
-			"  steward task submit --request request.json",
+			"  steward task submit --request request.json\n" +
+			"  steward task submit --protocol handoffs --to builder --spec specs/auth.md \"Implement the spec\"\n" +
+			"  steward task submit --protocol ralph --title \"Add the login\" --priority high --after AUTH-1 \"Build what the PRD says\"\n" +
+			"  steward task submit --protocol mailbox --to developer --title \"Login page\" --artifact src/login.ts --set platform=web \"Use MVC\"\n" +
+			"  steward task submit --protocol envelope --to DEVELOPER --title \"ChatMessage\" --requirement \"Render markdown\" --criterion \"Tests pass\"",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return submitTask(a, c, s, args) },
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -52,11 +60,22 @@ func newSubmitCommand(a *cli.App) *cobra.Command {
 const submitting = "submit the task"
 
 func submitTask(a *cli.App, c *cobra.Command, s *submission, args []string) error {
+	dir, name, err := s.choose(a, submitting)
+	if err != nil {
+		return err
+	}
+	if name != agentstatus.Name {
+		return s.send(a, c, dir, name, args)
+	}
+	if err := submitFits.check(c, name, submitting); err != nil {
+		return err
+	}
+	s.request = cmp.Or(s.request, s.document)
 	if err := s.fits(c, args); err != nil {
 		return cli.Usagef("%s: %w", submitting, err)
 	}
 	ctx := c.Context()
-	d, err := openTasks(a, s.project, submitting)
+	d, err := openTasks(a, dir, submitting)
 	if err != nil {
 		return err
 	}
@@ -102,7 +121,7 @@ type submitted struct {
 }
 
 // requestFlags are the only flags allowed together with a whole request document.
-var requestFlags = []string{"request", "project", "wait", "from", "config", "socket", "output", "no-color"}
+var requestFlags = []string{"request", "document", "project", "protocol", "wait", "from", "config", "socket", "output", "no-color"}
 
 // fits checks that the flags are compatible, and assigns the arguments after TYPE.
 func (s *submission) fits(c *cobra.Command, args []string) error {

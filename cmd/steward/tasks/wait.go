@@ -14,7 +14,7 @@ import (
 )
 
 func newWaitCommand(a *cli.App) *cobra.Command {
-	var project string
+	var at place
 	var limit time.Duration
 	c := &cobra.Command{
 		Use:   "wait TASK",
@@ -26,22 +26,27 @@ func newWaitCommand(a *cli.App) *cobra.Command {
 			"after one that failed for good is waited for no longer; the exit code is then that one's.\n\n" +
 			"Each run is waited for as long as the task's own timeout says, and 10 s more; time in which the task is held, or\n" +
 			"waits for its next run, does not count. --timeout bounds the whole wait instead. When the wait is over (124), or is\n" +
-			"interrupted (130), the task goes on. An agent that says in its heartbeat that it is in error ends the wait with 1.",
+			"interrupted (130), the task goes on. An agent that says in its heartbeat that it is in error ends the wait with 1.\n\n" +
+			"In the protocols handoffs, ralph, mailbox and envelope the wait has no limit but --timeout. It exits with 0 when the\n" +
+			"task is done (accepted, where a review follows the work), else with 1; -o json prints what `task show` does.",
 		Example: "  steward task wait 7c0e\n  steward task wait 7c0e --timeout 10m -o json",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("timeout") && limit <= 0 {
 				return cli.Usagef("wait for task %s: --timeout %s: use a time such as 10m", terminal.OneWord(args[0]), limit)
 			}
-			d, detail, err := findTasks(c.Context(), a, project, args[0], "wait for task "+args[0])
+			f, err := at.find(c.Context(), a, args[0], "wait for task "+args[0])
 			if err != nil {
 				return err
 			}
-			defer d.close()
-			return awaitTask(c.Context(), a, d, detail.ID, limit)
+			defer f.close()
+			if f.other != nil {
+				return f.other.await(c.Context(), f.task.ID, limit)
+			}
+			return awaitTask(c.Context(), a, f.taskClient, f.detail.ID, limit)
 		},
 	}
-	cli.ProjectFlag(c, &project)
+	at.flags(c)
 	c.Flags().DurationVar(&limit, "timeout", 0, "wait no longer than this `DURATION` (default: as the task's own timeout says)")
 	return c
 }
