@@ -20,7 +20,7 @@ const mostBack = 20
 
 // directed are the packages that are held to it.
 var directed = []string{
-	"supervisor", "supervisor/decide", "capacity", "escalate", "status", "config",
+	"supervisor", "supervisor/decide", "heartbeat", "capacity", "capacity/measure", "escalate", "escalate/rules", "status", "config",
 	"cmd/steward", "cmd/steward/daemon", "cmd/steward/doctor", "cmd/steward/locks", "cmd/steward/service", "cmd/steward/tasks",
 	"join/exec", "join/keep", "join/lock", "join/run", "join/task", "join/worker",
 	"protocol/jsonfile", "protocol/folder", "protocol/agentstatus", "protocol/handoffs", "protocol/ralph", "protocol/mailbox", "protocol/envelope",

@@ -18,20 +18,6 @@ type Activity struct {
 	Written uint64
 }
 
-// Pace is a recorded Activity, to compare with the next one.
-type Pace struct {
-	Seen    bool          `json:"seen,omitempty"`
-	CPU     time.Duration `json:"cpu,omitempty"`
-	Tree    string        `json:"tree,omitempty"`
-	Written uint64        `json:"written,omitempty"`
-	// Age is the awake time since the Activity was recorded.
-	Age time.Duration `json:"age,omitempty"`
-	// Blind is the awake time for which the activity of the tree has been unknown.
-	Blind time.Duration `json:"blind,omitempty"`
-	// Tasked: the agent had a task in flight.
-	Tasked bool `json:"tasked,omitempty"`
-}
-
 // A tree has moved if its processor time grew by at least 1/busyShare of the awake time since the record, so that an
 // idle event loop does not count. The record is renewed after paceMost, so that work after a long rest shows at once.
 // Below paceLeast (a few ticks of the kernel's clock) the share is meaningless.

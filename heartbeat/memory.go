@@ -177,3 +177,17 @@ func (m *Memory) Same(o *Memory) bool {
 	return m.First == o.First && m.Looked == o.Looked && m.Heard == o.Heard && m.Moved == o.Moved && m.Owner == o.Owner &&
 		m.Judged == o.Judged && m.Uptime == o.Uptime && m.Names == o.Names && slices.Equal(m.Tasks, o.Tasks) && slices.Equal(m.Dropped, o.Dropped)
 }
+
+// Pace is a recorded Activity, to compare with the next one.
+type Pace struct {
+	Seen    bool          `json:"seen,omitempty"`
+	CPU     time.Duration `json:"cpu,omitempty"`
+	Tree    string        `json:"tree,omitempty"`
+	Written uint64        `json:"written,omitempty"`
+	// Age is the awake time since the Activity was recorded.
+	Age time.Duration `json:"age,omitempty"`
+	// Blind is the awake time for which the activity of the tree has been unknown.
+	Blind time.Duration `json:"blind,omitempty"`
+	// Tasked: the agent had a task in flight.
+	Tasked bool `json:"tasked,omitempty"`
+}

@@ -186,3 +186,15 @@ func unitOf(word string) time.Duration {
 	}
 	return time.Second
 }
+
+// scale multiplies without overflow, up to longest (0: no limit). The limit of a century keeps sums of times valid.
+func scale(d time.Duration, by float64, longest time.Duration) time.Duration {
+	const century = 100 * 365 * 24 * time.Hour
+	if longest <= 0 || longest > century {
+		longest = century
+	}
+	if v := float64(d) * by; v < float64(longest) {
+		return time.Duration(v)
+	}
+	return longest
+}

@@ -235,18 +235,6 @@ func resetOf(o *protocol.Outcome, f protocol.Failure, now time.Time) (time.Time,
 	return resetTime(o.Summary, seen)
 }
 
-// scale multiplies without overflow, up to longest (0: no limit). The limit of a century keeps sums of times valid.
-func scale(d time.Duration, by float64, longest time.Duration) time.Duration {
-	const century = 100 * 365 * 24 * time.Hour
-	if longest <= 0 || longest > century {
-		longest = century
-	}
-	if v := float64(d) * by; v < float64(longest) {
-		return time.Duration(v)
-	}
-	return longest
-}
-
 // jitter returns 0 to 0.1 from a hash of task id and entry number, stable across crashes.
 func jitter(id string, n int) float64 {
 	h := fnv.New64a()
