@@ -61,7 +61,7 @@ func cleanText(s string) string {
 }
 
 func decodeDecision(o jsonfile.Object) (d decision) {
-	folder.Fields(o, &d)
+	folder.Fill(o, &d)
 	return d
 }
 

@@ -183,7 +183,7 @@ func editCoordination(ctx context.Context, c *Client, agent, task string, add []
 			return err
 		}
 		var old coordinationFile
-		folder.Fields(o, &old)
+		folder.Fill(o, &old)
 		doc := coordinationFile{Agent: agent, Updated: now.UTC()}
 		for _, f := range old.Tasks {
 			if f.Task != task && plainID(f.Task) && !p.Has(taskFile(f.Task, resultExt)) && !p.Has(archivedFile(f.Task, resultExt)) {

@@ -21,15 +21,14 @@ type request struct {
 	silent         bool
 	title          string
 	payload        string // its fingerprint
-	issues         []protocol.Finding
+	issues         folder.Findings
 }
 
 func (r request) task() string { return r.TaskID }
 
 func decodeRequest(o jsonfile.Object) request {
-	var d folder.Decoder
 	var r request
-	d.Decode(o, &r.Request)
+	r.issues.Read(o, &r.Request)
 	r.created, _ = o.Stated("created_at")
 	r.priority, _ = protocol.ParsePriority(r.Priority)
 	r.timeout = seconds(r.Timeout)
@@ -50,10 +49,9 @@ func decodeRequest(o jsonfile.Object) request {
 		r.title = titleOf(r.Type, r.Payload.TaskType, parameters)
 		r.payload = fingerprint(payload, parameters)
 		if p.OK() {
-			d.Decode(parameters, parametersOf(cmp.Or(r.Type, r.Payload.TaskType)))
+			r.issues.Read(parameters, parametersOf(cmp.Or(r.Type, r.Payload.TaskType)))
 		}
 	}
-	r.issues = d.Findings
 	return r
 }
 
@@ -94,7 +92,7 @@ type outcome struct {
 	id string
 	protocol.Outcome
 	zoneless bool // At has no time zone
-	issues   []protocol.Finding
+	issues   folder.Findings
 }
 
 func (r outcome) task() string { return r.id }
@@ -103,14 +101,14 @@ func decodeResult(o jsonfile.Object) outcome {
 	if text(o, "status") == "deferred" {
 		return decodeDeferral(o)
 	}
-	var d folder.Decoder
 	var v Result
-	d.Decode(o, &v)
+	var issues folder.Findings
+	issues.Read(o, &v)
 	r := outcome{id: v.TaskID, zoneless: o.FirstStated("completed_at").Zoneless}
 	r.Status, r.Agent, r.At, r.Ours, r.Took = v.Status, v.Source, v.Completed, v.Source == ourName, seconds(v.Seconds)
 	body, _ := o.Object("result")
 	if success, p := body.Bool("success"); p.OK() && success != (v.Status == "completed") {
-		d.Add(protocol.Low, "result.success", "is %v, but the status is %q", success, folder.Line(v.Status, 40))
+		issues.Schema(protocol.Low, "result.success", "is %v, but the status is %q", success, folder.Line(v.Status, 40))
 	}
 	metrics, _ := body.Object("metrics")
 	twice, _ := metrics.Bool("may_have_run_twice")
@@ -127,22 +125,25 @@ func decodeResult(o jsonfile.Object) outcome {
 			r.Next = append(r.Next, action)
 		}
 	}
-	r.issues = d.Findings
+	r.issues = issues
 	return r
 }
 
+// deferral is a client's own deferral (protocol 000, Throttle Enforcement).
+type deferral struct {
+	TaskID    string    `json:"task_id"`
+	Status    string    `json:"status"`
+	Source    string    `json:"source_agent"`
+	Completed time.Time `json:"completed_at"`
+	Reason    string    `json:"reason" check:"required"`
+	After     float64   `json:"retry_after_seconds" check:"required,0..86400"`
+}
+
 func decodeDeferral(o jsonfile.Object) outcome {
-	var d folder.Decoder
-	var v struct {
-		TaskID    string    `json:"task_id"`
-		Status    string    `json:"status"`
-		Source    string    `json:"source_agent"`
-		Completed time.Time `json:"completed_at"`
-		Reason    string    `json:"reason" check:"required"`
-		After     float64   `json:"retry_after_seconds" check:"required,0..86400"`
-	}
-	d.Decode(o, &v)
-	r := outcome{id: v.TaskID, zoneless: o.FirstStated("completed_at").Zoneless, issues: d.Findings}
+	var v deferral
+	var issues folder.Findings
+	issues.Read(o, &v)
+	r := outcome{id: v.TaskID, zoneless: o.FirstStated("completed_at").Zoneless, issues: issues}
 	r.Status, r.Agent, r.At, r.Ours = v.Status, v.Source, v.Completed, v.Source == ourName
 	r.RetryAfter = min(seconds(v.After), 24*time.Hour)
 	return r
@@ -153,16 +154,16 @@ type progress struct {
 	protocol.Progress
 	id     string
 	stated jsonfile.Stated // last_update
-	issues []protocol.Finding
+	issues folder.Findings
 }
 
 func (p progress) task() string { return p.id }
 
 func decodeProgress(o jsonfile.Object) progress {
-	var d folder.Decoder
 	var v progressFile
-	d.Decode(o, &v)
-	p := progress{id: v.TaskID, issues: d.Findings}
+	var p progress
+	p.issues.Read(o, &v)
+	p.id = v.TaskID
 	p.Percent, p.Step = v.Percent, folder.Line(v.Step, 200)
 	p.stated, _ = o.Stated("last_update")
 	return p

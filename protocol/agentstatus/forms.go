@@ -1,6 +1,7 @@
 package agentstatus
 
 import (
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -11,11 +12,11 @@ import (
 // Request is a task request (protocol 000, Task Request Schema). A field of the wrong type in another client's request
 // reads as missing.
 type Request struct {
-	TaskID       string              `json:"task_id" check:"required,uuid"`
-	Type         string              `json:"request_type" check:"required,execute|research|validate|deploy"`
-	Priority     string              `json:"priority" check:"required,critical|high|medium|low"`
-	Source       string              `json:"source_agent" check:"required"`
-	Target       string              `json:"target_agent" check:"required"`
+	TaskID       string              `json:"task_id" check:"required,filled,uuid"`
+	Type         string              `json:"request_type" check:"required,filled,execute|research|validate|deploy"`
+	Priority     string              `json:"priority" check:"required,filled,critical|high|medium|low"`
+	Source       string              `json:"source_agent" check:"required,filled"`
+	Target       string              `json:"target_agent" check:"required,filled"`
 	Created      time.Time           `json:"created_at" check:"required"`
 	Timeout      float64             `json:"timeout_seconds,omitzero" check:"1..3600"`
 	Throttle     *float64            `json:"throttle_capacity,omitempty" check:"0..1"` // highest used share
@@ -70,7 +71,7 @@ func parametersOf(kind string) any {
 		}{}
 	case "validate":
 		return &struct {
-			Type   string   `json:"validation_type" check:"required,preflight|lint|test|security"`
+			Type   string   `json:"validation_type" check:"required,filled,preflight|lint|test|security"`
 			Files  []string `json:"target_files"`
 			Strict bool     `json:"strict_mode"`
 		}{}
@@ -89,7 +90,7 @@ func parametersOf(kind string) any {
 // Result is a task's result (protocol 000, Task Result Schema).
 type Result struct {
 	TaskID    string       `json:"task_id" check:"required,uuid"`
-	Status    string       `json:"status" check:"required,completed|failed|partial|timeout|blocked|deferred"`
+	Status    string       `json:"status" check:"required,filled,completed|failed|partial|timeout|blocked|deferred"`
 	Source    string       `json:"source_agent" check:"required"`
 	Completed time.Time    `json:"completed_at" check:"required"`
 	Seconds   float64      `json:"execution_time_seconds" check:"required,0..1e9"`
@@ -121,7 +122,7 @@ type ResultBody struct {
 type TaskError struct {
 	Code     string `json:"code" check:"required"`
 	Message  string `json:"message" check:"required"`
-	Severity string `json:"severity" check:"required,fatal|error|warning"`
+	Severity string `json:"severity" check:"required,filled,fatal|error|warning"`
 	File     string `json:"file,omitempty"`
 	Line     int    `json:"line,omitzero" check:"0..1e9"`
 }
@@ -129,7 +130,7 @@ type TaskError struct {
 // NextAction is one recommendation of a result.
 type NextAction struct {
 	Action   string `json:"action" check:"required"`
-	Priority string `json:"priority" check:"required,critical|high|medium|low"`
+	Priority string `json:"priority" check:"required,filled,critical|high|medium|low"`
 	Human    bool   `json:"requires_jesse" check:"required"`
 }
 
@@ -145,13 +146,13 @@ type TaskProgress struct {
 
 // progressFile is a progress file as a whole.
 type progressFile struct {
-	TaskID string `json:"task_id" check:"required"`
+	TaskID string `json:"task_id" check:"required,filled"`
 	TaskProgress
 }
 
 // whole decodes a document with its maps and without checking it.
 func whole[T any](o jsonfile.Object) (v T) {
-	(&folder.Decoder{Maps: true}).Decode(o, &v)
+	folder.FillAll(o, &v)
 	return v
 }
 
@@ -165,21 +166,13 @@ func CheckRequest(doc []byte) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	problems := texts(decodeRequest(o).issues)
-	for _, key := range []string{"task_id", "request_type", "priority", "source_agent", "target_agent"} {
-		if s, p := o.String(key); p.OK() && s == "" {
-			problems = append(problems, key+" is empty")
-		}
-	}
+	issues := decodeRequest(o).issues
 	for _, key := range []string{"task_id", "target_agent"} {
-		if name := text(o, key); name != "" && !plainID(name) {
-			problems = append(problems, key+" cannot be used as a file name")
+		if name := text(o, key); strings.TrimSpace(name) != "" && !plainID(name) {
+			issues.Schema(protocol.Low, key, "cannot be used as a file name")
 		}
 	}
-	if len(problems) > 0 {
-		return whole[Request](o), &InvalidError{Problems: problems}
-	}
-	return whole[Request](o), nil
+	return whole[Request](o), strict(o, folder.TableOf(&Request{}), issues)
 }
 
 // CheckResult reads a result document as other clients will read it. The error is an *InvalidError that lists every
@@ -187,14 +180,17 @@ func CheckRequest(doc []byte) (Request, error) {
 func CheckResult(doc []byte) error {
 	o, err := jsonfile.Parse(doc)
 	if err != nil {
-		return invalid([]string{err.Error()})
+		return folder.Invalid([]string{err.Error()})
 	}
-	return invalid(texts(decodeResult(o).issues))
+	return strict(o, folder.TableOf(&Result{}), decodeResult(o).issues)
 }
 
-func invalid(problems []string) error {
-	if len(problems) == 0 {
-		return nil
+// strict returns an *InvalidError with the findings of a reader and with the fields that are empty, which a reader accepts.
+func strict(o jsonfile.Object, table *folder.Table, issues folder.Findings) error {
+	for _, d := range table.Check(o) {
+		if d.Trouble == folder.Empty {
+			issues.Schema(protocol.Low, d.Key, "%s", d.Problem)
+		}
 	}
-	return &InvalidError{Problems: problems}
+	return folder.Invalid(texts(issues))
 }

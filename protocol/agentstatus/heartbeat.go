@@ -18,7 +18,7 @@ type beat struct {
 	tasks                   []string
 	kept                    bool // written by steward
 	fresh                   bool // its values are those that the boot scripts write (protocol 000, Boot Integration)
-	issues                  []protocol.Finding
+	issues                  folder.Findings
 }
 
 // healthFields are the fields about the machine. measuredBy marks those that repeat steward's own measurement: they
@@ -29,28 +29,31 @@ var healthFields = [...]string{"cpu_ok", "memory_ok", "disk_ok"}
 const measuredBy = "measured_by"
 
 // decodeBeat decodes a heartbeat.json: every field of the schema is required.
-func decodeBeat(o jsonfile.Object) beat { return beatOf(o, folder.Decoder{}) }
+func decodeBeat(o jsonfile.Object) beat { return beatOf(o, false) }
 
 // decodeStatusFile decodes an <agent>.status.json. Protocol 000 does not define this file, so a missing field is no
 // finding.
-func decodeStatusFile(o jsonfile.Object) beat { return beatOf(o, folder.Decoder{Optional: true}) }
+func decodeStatusFile(o jsonfile.Object) beat { return beatOf(o, true) }
 
-func beatOf(o jsonfile.Object, d folder.Decoder) beat {
-	var v struct {
-		Name   string    `json:"agent_name" check:"required"`
-		Status string    `json:"status" check:"required,active|idle|busy|paused|error"`
-		Last   time.Time `json:"last_heartbeat" check:"required"`
-		Uptime *float64  `json:"uptime_seconds" check:"required,0..1e12"`
-		Free   *float64  `json:"current_capacity" check:"required,0..1"`
-		Tasks  []string  `json:"active_tasks" check:"required"`
-		Health *struct {
-			CPU    *bool  `json:"cpu_ok" check:"required"`
-			Memory *bool  `json:"memory_ok" check:"required"`
-			Disk   *bool  `json:"disk_ok" check:"required"`
-			Error  string `json:"last_error"`
-		} `json:"health" check:"required"`
-	}
-	d.Decode(o, &v)
+// heartbeatFile is a heartbeat file (protocol 000, Heartbeat Schema).
+type heartbeatFile struct {
+	Name   string    `json:"agent_name" check:"required,filled"`
+	Status string    `json:"status" check:"required,filled,active|idle|busy|paused|error"`
+	Last   time.Time `json:"last_heartbeat" check:"required"`
+	Uptime *float64  `json:"uptime_seconds" check:"required,0..1e12"`
+	Free   *float64  `json:"current_capacity" check:"required,0..1"`
+	Tasks  []string  `json:"active_tasks" check:"required"`
+	Health *struct {
+		CPU    *bool  `json:"cpu_ok" check:"required"`
+		Memory *bool  `json:"memory_ok" check:"required"`
+		Disk   *bool  `json:"disk_ok" check:"required"`
+		Error  string `json:"last_error" check:"required,null"`
+	} `json:"health" check:"required"`
+}
+
+func beatOf(o jsonfile.Object, optional bool) beat {
+	var v heartbeatFile
+	folder.Fill(o, &v)
 	b := beat{name: cmp.Or(v.Name, text(o, "agent"), text(o, "name")), status: v.Status, tasks: v.Tasks, kept: text(o, keptBy) == ourName}
 	b.stated = o.FirstStated("last_heartbeat", "heartbeat", "updated_at", "last_update", "last_seen")
 	if v.Free != nil && *v.Free >= 0 && *v.Free <= 1 {
@@ -58,9 +61,6 @@ func beatOf(o jsonfile.Object, d folder.Decoder) beat {
 	}
 	if h := v.Health; h != nil {
 		health, _ := o.Object("health")
-		if !d.Optional && !health.Has("last_error") {
-			d.Add(protocol.Low, "health.last_error", "is missing")
-		}
 		var wrong []string
 		for i, ok := range []*bool{h.CPU, h.Memory, h.Disk} {
 			if ok != nil && !*ok && text(health, measuredBy) != ourName {
@@ -73,8 +73,13 @@ func beatOf(o jsonfile.Object, d folder.Decoder) beat {
 		b.complaint = strings.Join(wrong, ", ")
 	}
 	b.fresh = v.Uptime != nil && *v.Uptime == 0 && b.status == "active" && len(b.tasks) == 0 && b.complaint == "" && !b.kept
-	if b.issues = d.Findings; b.complaint != "" {
-		b.issues = append(b.issues, protocol.Finding{Code: "health", Field: "health", Severity: protocol.Medium, Text: b.complaint})
+	for _, d := range folder.TableOf(&v).Check(o) {
+		if !optional || d.Trouble != folder.Absent {
+			b.issues.Defect(d)
+		}
+	}
+	if b.complaint != "" {
+		b.issues.Add("health", "health", protocol.Medium, b.complaint)
 	}
 	return b
 }

@@ -86,10 +86,10 @@ func (l *logContent) take(line []byte, now time.Time) {
 		return
 	}
 	var e logEntry
-	d := folder.Decoder{}
-	d.Decode(o, &e)
+	var issues folder.Findings
+	issues.Read(o, &e)
 	stated, _ := o.Stated("timestamp")
-	for _, f := range d.Findings {
+	for _, f := range issues {
 		l.flaws[f.Field]++
 	}
 	if l.cut && l.begun < logTail/8 {

@@ -70,7 +70,7 @@ type agentRecord struct {
 
 func decodeRecord(o jsonfile.Object) agentRecord {
 	var r agentRecord
-	folder.Fields(o, &r)
+	folder.Fill(o, &r)
 	r.Left, r.Ending = folder.Line(r.Left, 300), folder.Line(r.Ending, 300)
 	return r
 }
@@ -198,7 +198,7 @@ func (k Claim) file() claimFile { return claimFile{k, identityOn(k.Worker), iden
 
 func decodeClaim(o jsonfile.Object) Claim {
 	var f claimFile
-	folder.Fields(o, &f)
+	folder.Fill(o, &f)
 	f.Claim.Worker, f.Claim.Runner = f.Worker.identity(), f.Runner.identity()
 	return f.Claim
 }

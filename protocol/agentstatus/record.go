@@ -189,7 +189,7 @@ func (a *attempts) planned(id string, n int) (planned, bool) {
 
 func decodeSchedule(o jsonfile.Object) planned {
 	var s schedule
-	folder.Fields(o, &s)
+	folder.Fill(o, &s)
 	if !s.Due.IsZero() {
 		s.Due = s.Due.Add(time.Duration(s.DueNano)).UTC()
 	}

@@ -47,7 +47,7 @@ func KnownAgents() []string { return []string{livhana, codex} }
 // registryContent is the agent registry (protocol 000, Agent Registry Schema).
 type registryContent struct {
 	agents map[string]member
-	issues []protocol.Finding
+	issues folder.Findings
 }
 
 type member struct {
@@ -65,43 +65,41 @@ type registryEntry struct {
 }
 
 func decodeRegistry(o jsonfile.Object) registryContent {
-	d := folder.Decoder{}
+	r := registryContent{agents: map[string]member{}}
 	if !o.Has("last_update") { // the key that clients in the field use
-		d.Decode(o, &struct {
+		r.issues.Read(o, &struct {
 			At time.Time `json:"updated_at" check:"required"`
 		}{})
 	}
-	r := registryContent{agents: map[string]member{}}
-	d.Decode(o, &struct {
+	r.issues.Read(o, &struct {
 		Agents struct{} `json:"agents" check:"required"`
 	}{})
 	agents, _ := o.Object("agents")
 	for _, name := range agents.Keys() {
 		switch a, p := agents.Object(name); {
 		case !p.OK():
-			d.Add(protocol.Low, agents.Get(name).Path(), "must be an object, not %s", agents.Get(name).Kind())
+			r.issues.Schema(protocol.Low, agents.Get(name).Path(), "must be an object, not %s", agents.Get(name).Kind())
 		case name != "":
-			r.agents[name] = decodeMember(&d, a)
+			r.agents[name] = decodeMember(&r.issues, a)
 		}
 	}
-	r.issues = d.Findings
 	return r
 }
 
-func decodeMember(d *folder.Decoder, o jsonfile.Object) member {
+func decodeMember(issues *folder.Findings, o jsonfile.Object) member {
 	var v registryEntry
-	d.Decode(o, &v)
+	issues.Read(o, &v)
 	seen := o.FirstStated("last_seen", "last_update")
 	if seen.At.IsZero() && o.Get("last_seen").Kind() != "null" { // the boot script writes null for an agent that has not booted yet
-		d.Decode(o, &struct {
+		issues.Read(o, &struct {
 			Seen time.Time `json:"last_seen" check:"required"`
 		}{})
 	}
-	return member{status: v.Status, seen: seen.Latest(), pid: pidOf(d, o)}
+	return member{status: v.Status, seen: seen.Latest(), pid: pidOf(issues, o)}
 }
 
 // pidOf reads a pid, which some clients write as a string.
-func pidOf(d *folder.Decoder, o jsonfile.Object) int {
+func pidOf(issues *folder.Findings, o jsonfile.Object) int {
 	v := o.Get("pid")
 	if n, p := v.Int(); p.OK() && n > 0 && n < 1<<31 {
 		return int(n)
@@ -109,14 +107,14 @@ func pidOf(d *folder.Decoder, o jsonfile.Object) int {
 	switch s, p := v.Text(); {
 	case v.Kind() == "null":
 	case v.Kind() == "missing":
-		d.Add(protocol.Low, v.Path(), "is missing")
+		issues.Schema(protocol.Low, v.Path(), "is missing")
 	case p.OK():
-		d.Add(protocol.Low, v.Path(), "must be a number, not a string")
+		issues.Schema(protocol.Low, v.Path(), "must be a number, not a string")
 		if n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32); err == nil && n > 0 {
 			return int(n)
 		}
 	default:
-		d.Add(protocol.Low, v.Path(), "is no process id")
+		issues.Schema(protocol.Low, v.Path(), "is no process id")
 	}
 	return 0
 }

@@ -192,7 +192,7 @@ func checkProgress(t TaskProgress, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	return invalid(texts(decodeProgress(o).issues))
+	return folder.Invalid(texts(decodeProgress(o).issues))
 }
 
 // estimateEnd extrapolates when the work will end at the pace so far. Without any progress, only the end of the task's

@@ -36,9 +36,9 @@ func issuesOf(t testing.TB, kind, text string) []protocol.Finding {
 	case "registry":
 		return decodeRegistry(o).issues
 	}
-	d := folder.Decoder{}
-	d.Decode(o, &logEntry{})
-	return d.Findings
+	var issues folder.Findings
+	issues.Read(o, &logEntry{})
+	return issues
 }
 
 // Each rule of the schemas of protocol 000, broken once, is a finding that names the field. A document that follows

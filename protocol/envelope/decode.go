@@ -27,31 +27,13 @@ func decode(o jsonfile.Object, d deployers) *message {
 	m.fromDeployer = d.has(m.from)
 	at, p := o.Stated("timestamp")
 	m.at, m.stated, m.stamped = at.At, at, p.OK()
-	sender := wanted("from_agent", folder.Text)
-	if m.kind == assigns {
-		sender.Need = folder.Required
-	}
-	m.check(o, folder.Field{Key: "message_type", Form: folder.Text}, folder.Field{Key: "task_id", Form: folder.Text, Need: m.needsTask(o)}, sender,
-		wanted("timestamp", folder.Time))
-	m.check(o, fieldsOf[m.kind]...)
+	m.check(o)
 	if decodeKind := decoders[m.kind]; decodeKind != nil {
 		decodeKind(m, o, d)
 	}
 	m.findLacks()
 	m.unusable = m.whyUnusable()
 	return m
-}
-
-// needsTask returns how important task_id is for the message. The document's own examples of errors have no task_id,
-// so a blocker and its resolution may omit it.
-func (m *message) needsTask(o jsonfile.Object) folder.Need {
-	switch {
-	case m.kind == resolves && o.Has(answerKey):
-		return folder.Optional
-	case m.kind == escalates || m.kind == resolves:
-		return folder.Wanted
-	}
-	return folder.Required
 }
 
 // findLacks joins the faults for which an assignment is held. Two faults are exempt: a bad from_agent, because the

@@ -12,33 +12,82 @@ import (
 )
 
 // moments is the form of a deadline.
-var moments = folder.Form{Name: "a time or a span of time", Fits: func(v jsonfile.Value) bool { return momentOf(v).known() }}
+var moments = folder.Form{Name: "a time or a span of time", Fits: func(v jsonfile.Value) bool { return momentOf(v).known() },
+	Schema: `"type": "string", "pattern": "^(\\d{4}-\\d{2}-\\d{2}[Tt ]\\d{2}:\\d{2}.*|([Ii]n )?(\\d+(\\.\\d+)? ?[A-Za-z]+[ ,]*(and )?){1,4})$"`}
 
-// fieldsOf are the fields by type (protocol 004, Message Types), in addition to those that every message has. The required
-// ones are those of the document's list of Required Fields.
-var fieldsOf = [...][]folder.Field{
-	assigns: {{Key: "to_agent", Form: folder.Text}, {Key: "task_name", Form: folder.Text}, {Key: "requirements", Form: folder.Filled},
-		{Key: "acceptance_criteria", Form: folder.Filled}, optional("priority", folder.Text), optional("deadline", moments),
+// The words of protocol 004, Message Types. Readers accept others.
+var (
+	kindWords    = [...]string{"TASK_ASSIGNMENT", "TASK_ACKNOWLEDGMENT", "BLOCKER_ESCALATION", "BLOCKER_RESOLUTION", "TASK_COMPLETION", "TASK_REJECTION"}
+	blockerWords = []string{"clarification_needed", "technical_blocker", "dependency_missing", "scope_change"}
+)
+
+// tables are the fields by type (protocol 004, Message Types). The required ones are those of the document's list of
+// Required Fields. The last is for messages of no known type.
+var tables = [...]*folder.Table{
+	assigns: tableOf(assigns, required("to_agent", folder.Text), required("task_name", folder.Text), required("requirements", folder.Filled),
+		required("acceptance_criteria", folder.Filled), optional("priority", folder.Text, "high", "medium", "low"), optional("deadline", moments),
 		optional("related_tasks", folder.Texts), optional("blocked_by", folder.Texts), optional("files_to_review", folder.Texts),
-		optional("context", folder.Object)},
-	acknowledges: {wanted("status", folder.Text), wanted("understood", folder.Boolean), optional("clarifications_needed", folder.Texts),
-		optional("estimated_completion", moments)},
-	escalates: {wanted("blocker_type", folder.Text), wanted("description", folder.Text), optional("severity", folder.Text),
-		optional("options", folder.Texts), optional("escalate_to", folder.Text)},
-	resolves: {wanted("to_agent", folder.Text), wanted("decision", folder.Text), wanted("resume_task", folder.Boolean)},
-	completes: {wanted("status", folder.Text), wanted("output", folder.Object), optional("output.summary", folder.Text),
-		wanted("validation", folder.Object), wanted("validation.all_passed", folder.Boolean), optional("validation.issues", folder.Texts)},
-	rejects: {wanted("to_agent", folder.Text), wanted("reason", folder.Text), optional("deadline", moments), wanted("issues", folder.Texts),
-		wanted("action_required", folder.Any)},
-	unknown: {optional("to_agent", folder.Text)},
+		optional("context", folder.Object)),
+	acknowledges: tableOf(acknowledges, wanted("status", folder.Text, "acknowledged"), wanted("understood", folder.Boolean),
+		optional("clarifications_needed", folder.Texts), optional("estimated_completion", moments)),
+	escalates: tableOf(escalates, wanted("blocker_type", folder.Text, blockerWords...), wanted("description", folder.Text),
+		optional("severity", folder.Text, "critical", "high", "medium", "low"), optional("options", folder.Texts),
+		optional("escalate_to", folder.Text, "ORCHESTRATOR", "human")),
+	resolves: tableOf(resolves, wanted("to_agent", folder.Text), wanted("decision", folder.Text), wanted("resume_task", folder.Boolean)),
+	completes: tableOf(completes, wanted("status", folder.Text), inside("output", optional("summary", folder.Text)),
+		inside("validation", wanted("all_passed", folder.Boolean), optional("issues", folder.Texts))),
+	rejects: tableOf(rejects, wanted("to_agent", folder.Text), wanted("reason", folder.Text), optional("deadline", moments), wanted("issues", folder.Texts),
+		wanted("action_required", folder.Any)),
+	approves: tableOf(unknown),
+	unknown:  tableOf(unknown, optional("to_agent", folder.Text)),
 }
 
-func wanted(key string, form folder.Form) folder.Field {
-	return folder.Field{Key: key, Form: form, Need: folder.Wanted}
+// securityTable describes the completion of a security review (protocol 004, Security Response Format).
+var securityTable = tableOf(completes, wanted("status", folder.Text), wanted("approval_status", folder.Text, verdictApproved, verdictConditional, verdictRejected),
+	inside("output", wanted("critical_issues", folder.List), wanted("high_issues", folder.List), wanted("medium_issues", folder.List),
+		wanted("low_issues", folder.List), optional("recommendations", folder.List), wanted("blocking_deployment", folder.Boolean)),
+	inside("validation", wanted("security_passed", folder.Boolean), wanted("production_readiness_passed", folder.Boolean),
+		wanted("scalability_passed", folder.Boolean), wanted("all_passed", folder.Boolean)))
+
+// tableOf adds the fields that every message has. The document's own examples of errors have no task_id, so a reader
+// accepts a blocker and its resolution without one; steward's answer to such a blocker has none.
+func tableOf(k kind, fields ...folder.Field) *folder.Table {
+	id := folder.Field{Key: "task_id", Form: folder.Text, Format: folder.Format{Name: "a name for a file", Fits: plain, Schema: `"pattern": "^[^./\\\\][^/\\\\]*$"`}}
+	sender, words := wanted("from_agent", folder.Text), kindWords[:]
+	if k == assigns {
+		sender.Need = folder.Required
+	}
+	if k == escalates || k == resolves {
+		id.Need = folder.Wanted
+	}
+	if int(k) < len(kindWords) {
+		words = kindWords[k : k+1]
+	}
+	t := &folder.Table{Fields: []folder.Field{required("message_type", folder.Text, words...)}}
+	if k == resolves {
+		t.Cases = []folder.Case{{Key: answerKey, Else: folder.Table{Fields: []folder.Field{id}}}}
+	} else {
+		t.Fields = append(t.Fields, id)
+	}
+	t.Fields = append(append(t.Fields, sender, wanted("timestamp", folder.Time)), fields...)
+	return t
 }
 
-func optional(key string, form folder.Form) folder.Field {
-	return folder.Field{Key: key, Form: form, Need: folder.Optional}
+func required(key string, form folder.Form, words ...string) folder.Field {
+	return folder.Field{Key: key, Form: form, Words: words}
+}
+
+func wanted(key string, form folder.Form, words ...string) folder.Field {
+	return folder.Field{Key: key, Form: form, Words: words, Need: folder.Wanted}
+}
+
+func optional(key string, form folder.Form, words ...string) folder.Field {
+	return folder.Field{Key: key, Form: form, Words: words, Need: folder.Optional}
+}
+
+// inside describes an object that is part of the message's structure.
+func inside(key string, fields ...folder.Field) folder.Field {
+	return folder.Field{Key: key, Form: folder.Object, Need: folder.Wanted, Inside: folder.Table{Fields: fields}}
 }
 
 // maxFindings bounds the findings of one message; the first ones show what is wrong with it.
@@ -50,42 +99,35 @@ func (m *message) note(code string, severity protocol.Severity, field, text stri
 	}
 }
 
-// check records how the fields of the message differ from a table. A required field is a fault, another one a finding.
-func (m *message) check(o jsonfile.Object, table ...folder.Field) {
-	for _, f := range table {
-		switch v, problem := f.Problem(o); {
-		case problem == "":
-		case f.Form.Name == moments.Name:
-			m.note("time", protocol.Low, f.Key, f.Key+" is neither a time nor a span of time: "+folder.Short(string(v.Raw()), 60))
-		case f.Need == folder.Required:
-			m.faults = append(m.faults, f.Key+" "+problem)
-		case f.Need == folder.Wanted:
-			m.note("schema", protocol.Medium, f.Key, f.Key+" "+problem)
+// check records how the message differs from its table. A required field is a fault, another one a finding. Readers accept
+// words that the document does not list.
+func (m *message) check(o jsonfile.Object) {
+	for _, d := range tables[m.kind].Check(o) {
+		switch {
+		case d.Trouble == folder.Unlisted, d.Trouble == folder.Malform:
+		case d.Field.Form.Name == moments.Name:
+			m.note("time", protocol.Low, d.Key, d.Key+" is neither a time nor a span of time: "+folder.Short(string(d.Value.Raw()), 60))
+		case d.Field.Need == folder.Required:
+			m.faults = append(m.faults, d.Key+" "+d.Problem)
+		case d.Field.Need == folder.Wanted:
+			m.note("schema", protocol.Medium, d.Key, d.Key+" "+d.Problem)
 		default:
-			m.note("schema", protocol.Low, f.Key, f.Key+" "+problem)
+			m.note("schema", protocol.Low, d.Key, d.Key+" "+d.Problem)
 		}
 	}
 }
 
 // CheckMessage checks a message before it is written, more strictly than messages are read: it has all the fields of its
-// type's structure (protocol 004, Message Types). The error is an *protocol.InvalidError that lists every problem.
+// type's structure, and the document's words (protocol 004, Message Types and Security Response Format). The error is an
+// *protocol.InvalidError that lists every problem.
 func CheckMessage(doc []byte) error {
-	o, err := jsonfile.Parse(doc)
-	if err != nil {
-		return folder.Invalid([]string{err.Error()})
-	}
-	m := decode(o, nil)
-	problems := m.faults
-	if len(problems) == 0 && m.unusable != "" {
-		problems = append(problems, m.unusable)
-	}
-	for _, f := range m.findings {
-		problems = append(problems, f.Text)
-	}
-	if m.kind == approves {
-		problems = append(problems, m.word+": no such message type")
-	}
-	return folder.Invalid(problems)
+	return folder.CheckMessage(doc, func(o jsonfile.Object) *folder.Table {
+		word, _ := o.String("message_type")
+		if k := kindOf(word); k != completes || !o.Has("approval_status") {
+			return tables[k]
+		}
+		return securityTable
+	})
 }
 
 // text reads a one-line string.

@@ -12,14 +12,17 @@ import (
 
 // Each field that a type of message must have is named when it is missing, and a deployer's name changes nothing.
 func TestCheckMessage(t *testing.T) {
+	review := complete("t", "SECURITY_AUDITOR", true).with(fields{"approval_status": "APPROVED",
+		"output":     fields{"critical_issues": []any{}, "high_issues": []any{}, "medium_issues": []any{}, "low_issues": []any{}, "blocking_deployment": false},
+		"validation": fields{"security_passed": true, "production_readiness_passed": true, "scalability_passed": true, "all_passed": true}})
 	for whole, required := range map[string]string{
-		assign("t", "DEPLOYMENT").String():       "message_type task_id from_agent to_agent timestamp task_name requirements acceptance_criteria",
-		ack("t", "X").String():                   "message_type task_id from_agent timestamp status understood",
-		complete("t", "X", true).String():        "message_type task_id from_agent timestamp status output validation",
-		verdict("t", "APPROVED", false).String(): "message_type task_id from_agent timestamp status output validation",
-		reject("t").String():                     "message_type task_id from_agent to_agent timestamp reason issues action_required",
-		escalate("t", "X", "human").String():     "message_type task_id from_agent timestamp blocker_type description",
-		resolve("t").String():                    "message_type task_id from_agent to_agent timestamp decision resume_task",
+		assign("t", "DEPLOYMENT").String():   "message_type task_id from_agent to_agent timestamp task_name requirements acceptance_criteria",
+		ack("t", "X").String():               "message_type task_id from_agent timestamp status understood",
+		complete("t", "X", true).String():    "message_type task_id from_agent timestamp status output validation",
+		review.String():                      "message_type task_id from_agent timestamp status output validation",
+		reject("t").String():                 "message_type task_id from_agent to_agent timestamp reason issues action_required",
+		escalate("t", "X", "human").String(): "message_type task_id from_agent timestamp blocker_type description",
+		resolve("t").String():                "message_type task_id from_agent to_agent timestamp decision resume_task",
 	} {
 		f := decodeFields(t, whole).with(fields{"timestamp": "2026-01-02T03:04:05Z"})
 		if err := CheckMessage([]byte(f.String())); err != nil {

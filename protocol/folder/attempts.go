@@ -96,7 +96,7 @@ func (a *Attempts) readAll(root *jsonfile.Root, p *jsonfile.TolerantReader, name
 			k.Unread = p.Passing(file)
 		} else {
 			var e attempt
-			Fields(o, &e)
+			Fill(o, &e)
 			k.Action, k.Rule, k.Code, k.Agent, k.Due, k.Twice = cmp.Or(e.Action, k.Action), e.Rule, e.Code, e.Agent, e.TakenAt, e.Twice
 		}
 		a.entries[id] = append(a.entries[id], k)

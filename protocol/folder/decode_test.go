@@ -26,8 +26,8 @@ type sample struct {
 	Ours   string         `json:"-"`
 }
 
-// TestDecoder: a wrong field is a finding and counts as missing; the rest of the document still counts.
-func TestDecoder(t *testing.T) {
+// TestRead: a wrong field is a finding and counts as missing; the rest of the document still counts.
+func TestRead(t *testing.T) {
 	const sound = `{"id": "7d4c2f1e-8a60-4b1d-9c55-2f8f0a6b1e01", "word": "low", "share": 0.5, "count": 3, "files": ["/a"], "inner": {"on": true},
  "items": [{"at": "2026-01-02T03:04:05Z"}], "any": {"n": 12345678901234567}, "silent": 1, "-": "x"}`
 	for _, c := range []struct{ old, new, findings string }{
@@ -48,10 +48,11 @@ func TestDecoder(t *testing.T) {
 			t.Fatal(err)
 		}
 		var v sample
-		d := Decoder{Maps: true}
-		d.Decode(o, &v)
+		FillAll(o, &v)
+		var found Findings
+		found.Read(o, &sample{})
 		var texts []string
-		for _, f := range d.Findings {
+		for _, f := range found {
 			texts = append(texts, f.Text)
 		}
 		if got := strings.Join(texts, "; "); got != c.findings {
@@ -62,13 +63,14 @@ func TestDecoder(t *testing.T) {
 		}
 	}
 	o, _ := jsonfile.Parse([]byte(`{}`))
-	d := Decoder{Optional: true}
-	if d.Decode(o, &sample{}); len(d.Findings) > 0 {
-		t.Errorf("nothing is required: %+v", d.Findings)
+	for _, d := range TableOf(&sample{}).Check(o) {
+		if d.Trouble != Absent {
+			t.Errorf("an empty document: %+v", d)
+		}
 	}
 	var v sample
 	if o, _ := jsonfile.Parse([]byte(sound)); true {
-		Fields(o, &v)
+		Fill(o, &v)
 	}
 	if v.Any != nil || v.Inner == nil || !v.Inner.On || len(v.Items) != 1 || v.Share == nil {
 		t.Errorf("%+v", v)

@@ -2,6 +2,8 @@ package handoffs
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -29,6 +31,63 @@ var settles = map[string]string{codeWorkflow: "Reviewed", codeRejected: "Taken c
 func finding(code string, severity protocol.Severity, field, format string, args ...any) protocol.Finding {
 	settle, call := settles[code]
 	return protocol.Finding{Code: code, Field: field, Severity: severity, Text: fmt.Sprintf(format, args...), Call: call, Settle: settle}
+}
+
+// The words of protocol 001, Message Format. Readers accept others.
+var (
+	messageTypes = []string{typeTask, typeReview, typeFix, typeRereview, typeCompletion, typeEscalation, typeAnswer}
+	priorities   = []string{"critical", "high", "medium", "low"}
+	statuses     = []string{"pending", "accepted", "completed", "rejected"}
+	workflows    = []string{"feature", "bugfix", "refactor"}
+)
+
+func field(key string, form folder.Form, words ...string) folder.Field {
+	return folder.Field{Key: key, Form: form, Words: words}
+}
+
+func optional(key string, form folder.Form, words ...string) folder.Field {
+	return folder.Field{Key: key, Form: form, Words: words, Need: folder.Optional}
+}
+
+var (
+	timeText = folder.Format{Name: "a time", Fits: func(s string) bool { return !jsonfile.ParseStated(s).At.IsZero() }, Schema: `"format": "date-time"`}
+	fileName = folder.Format{Name: "a name for a file", Fits: usable, Schema: `"pattern": "^[^/\\\\]+$", "maxLength": 200`}
+)
+
+// messageTable describes a message (protocol 001, Message Format and Escalation).
+var messageTable = folder.Table{
+	Fields: []folder.Field{field("schema_version", folder.Text), {Key: "message_id", Form: folder.Text, Format: fileName}, {Key: "timestamp", Form: folder.String, Format: timeText},
+		field("from", folder.Text), field("to", folder.Text), field("type", folder.Text, messageTypes...), field("priority", folder.Text, priorities...),
+		field("status", folder.Text, statuses...), field("payload", folder.Object), {Key: "context", Form: folder.Object, Inside: folder.Table{
+			Fields: []folder.Field{optional("workflow", folder.Text, workflows...), optional("spec", folder.Text), optional("iteration", folder.Number)}}}},
+	Cases: []folder.Case{{Key: "type", Words: []string{typeEscalation}, Then: folder.Table{Fields: []folder.Field{
+		{Key: "payload", Form: folder.Object, Inside: folder.Table{Fields: []folder.Field{field("reason", folder.Text), optional("details", folder.Text),
+			optional("options", folder.List), optional("context", folder.Any), optional("blocking", folder.Boolean)}}}}}}}}
+
+// CheckMessage checks a message before it is written, more strictly than it is read (protocol 001, Message Format, Message
+// Types and Escalation). The error is an *protocol.InvalidError that lists every problem.
+func CheckMessage(doc []byte) error {
+	return folder.CheckMessage(doc, func(jsonfile.Object) *folder.Table { return &messageTable })
+}
+
+// findingsIn lists how a message differs from the document. Readers accept other words than the document's, empty texts,
+// and any content of payload and context.
+func findingsIn(o jsonfile.Object) (list folder.Findings) {
+	for _, d := range messageTable.Check(o) {
+		word, _ := d.Value.Text()
+		_, known := protocol.ParsePriority(word)
+		switch {
+		case d.Key == "timestamp" && d.Trouble == folder.Malform:
+			list.Schema(protocol.Low, d.Key, "is not a time")
+		case strings.Contains(d.Key, "."), d.Trouble == folder.Empty, d.Trouble == folder.Malform:
+		case d.Key == "message_id" && d.Trouble == folder.Absent && slices.ContainsFunc(idKeys, o.Has): // another key with the id occurs in practice
+		case d.Trouble != folder.Unlisted:
+			list.Defect(d)
+		case d.Key == "priority" && !known:
+			list.Schema(protocol.Low, d.Key, "is %q, none of %s", folder.Line(word, 40), strings.Join(priorities, ", "))
+		}
+	}
+	return list
 }
 
 // text returns a field's text in one line, or "".

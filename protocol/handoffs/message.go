@@ -36,7 +36,7 @@ type handoffMessage struct {
 	call                       call
 	acceptedAt, completedAt    jsonfile.Stated // not in the document, but some clients write them
 	foreign                    bool            // the file has none of the envelope's keys
-	findings                   []protocol.Finding
+	findings                   folder.Findings
 }
 
 // work is what a message says about its workflow.
@@ -59,40 +59,16 @@ func (m *handoffMessage) isWork() bool { return isWork(m.kind) }
 
 const maxText = 300
 
-// envelopeFields are the required fields (protocol 001, Message Format).
-type envelopeFields struct {
-	Version   string         `json:"schema_version" check:"required"`
-	ID        string         `json:"message_id" check:"required"`
-	Timestamp string         `json:"timestamp" check:"required"`
-	From      string         `json:"from" check:"required"`
-	To        string         `json:"to" check:"required"`
-	Type      string         `json:"type" check:"required"`
-	Priority  string         `json:"priority" check:"required"`
-	Status    string         `json:"status" check:"required"`
-	Payload   map[string]any `json:"payload" check:"required"`
-	Context   map[string]any `json:"context" check:"required"`
-}
-
 var idKeys = []string{"message_id", "id", "handoff_id"}
 
 // decodeMessage reads a message. A message without an id gets its file's name as its id.
 func decodeMessage(o jsonfile.Object, file string) handoffMessage {
-	check, fields := &folder.Decoder{}, envelopeFields{}
-	check.Decode(o, &fields)
-	if !o.Has("message_id") && slices.ContainsFunc(idKeys, o.Has) { // another key with the id occurs in practice
-		check.Findings = slices.DeleteFunc(check.Findings, func(f protocol.Finding) bool { return f.Field == "message_id" })
-	}
 	payload, _ := o.Object("payload")
 	context, _ := o.Object("context")
-	m := handoffMessage{id: idOf(o, file), created: o.FirstStated("timestamp"), from: folder.Clean(fields.From, 100), to: folder.Clean(fields.To, 100),
-		kind: folder.Clean(fields.Type, 60), status: strings.ToLower(folder.Clean(fields.Status, 40))}
-	if _, ok := o.Time("timestamp"); ok == jsonfile.Wrong {
-		check.Add(protocol.Low, "timestamp", "is not a time")
-	}
-	word, known := fields.Priority, false
-	if m.priority, known = protocol.ParsePriority(word); !known && word != "" {
-		check.Add(protocol.Low, "priority", "is %q, none of critical, high, medium, low", folder.Line(word, 40))
-	}
+	m := handoffMessage{id: idOf(o, file), created: o.FirstStated("timestamp"), from: text(o, "from", 100), to: text(o, "to", 100),
+		kind: text(o, "type", 60), status: strings.ToLower(text(o, "status", 40)), findings: findingsIn(o)}
+	word, _ := o.String("priority")
+	m.priority, _ = protocol.ParsePriority(word)
 	m.work = work{kind: text(context, "workflow", 100), id: text(context, "workflow_id", 100), spec: text(context, "spec", maxText)}
 	m.title = cmp.Or(first(payload, 120, "title", "summary", "task", "description", "spec"), folder.Line(m.kind+" "+m.from+"→"+m.to, 120))
 	m.summary = first(payload, maxText, "summary", "result", "details")
@@ -111,7 +87,6 @@ func decodeMessage(o jsonfile.Object, file string) handoffMessage {
 		m.replies = repliesOf(o, payload, context)
 	}
 	m.foreign = !slices.ContainsFunc([]string{"from", "to", "type", "message_id", "payload"}, o.Has)
-	m.findings = check.Findings
 	return m
 }
 

@@ -22,7 +22,7 @@ type state struct {
 	hasIteration bool
 	agents       []agentEntry // by name
 	locks        []lockEntry  // by resource
-	findings     []protocol.Finding
+	findings     folder.Findings
 }
 
 type workflow struct {
@@ -69,38 +69,37 @@ func decodeState(o jsonfile.Object) state {
 	if !isOurs(o) {
 		return state{}
 	}
-	c := &folder.Decoder{}
 	s := state{ours: true, currentAgent: text(o, "current_agent", 100), lastHandoff: text(o, "last_handoff", 200)}
 	if v := o.Get("iteration"); v.Kind() != "missing" && v.Kind() != "null" {
 		n, ok := v.Int()
 		s.iteration, s.hasIteration = n, ok.OK()
 		if !ok.OK() {
-			c.Add(protocol.Low, "iteration", "must be a whole number")
+			s.findings.Schema(protocol.Low, "iteration", "must be a whole number")
 		}
 	}
 	if w, ok := o.Object("current_workflow"); ok.OK() {
 		s.workflow = workflow{id: text(w, "id", 200), kind: text(w, "type", 100), spec: text(w, "spec", maxText), started: w.FirstStated("started")}
 	}
+	c := &s.findings
 	for _, key := range []string{"agents", "locks"} {
 		if kind := o.Get(key).Kind(); kind != "object" {
-			c.Add(protocol.Low, key, "must be an object, is %s", kind)
+			c.Schema(protocol.Low, key, "must be an object, is %s", kind)
 		}
 	}
 	s.agents = decodeEntries(o, "agents", c, decodeAgent)
 	s.locks = decodeEntries(o, "locks", c, decodeLock)
 	slices.SortFunc(s.agents, func(a, b agentEntry) int { return strings.Compare(a.name, b.name) })
 	slices.SortFunc(s.locks, func(a, b lockEntry) int { return strings.Compare(a.resource, b.resource) })
-	s.findings = c.Findings
 	return s
 }
 
 // decodeEntries reads the entries of an object.
-func decodeEntries[T any](o jsonfile.Object, key string, c *folder.Decoder,
-	decode func(v jsonfile.Value, name, field string, c *folder.Decoder) (T, bool)) (list []T) {
+func decodeEntries[T any](o jsonfile.Object, key string, c *folder.Findings,
+	decode func(v jsonfile.Value, name, field string, c *folder.Findings) (T, bool)) (list []T) {
 	entries, _ := o.Object(key)
 	for i, name := range entries.Keys() {
 		if i >= maxEntries {
-			c.Add(protocol.Medium, key, "has over %d entries; the others are passed over", maxEntries)
+			c.Schema(protocol.Medium, key, "has over %d entries; the others are passed over", maxEntries)
 			break
 		}
 		if e, ok := decode(entries.Get(name), name, key+"."+folder.Line(name, 60), c); ok {
@@ -110,24 +109,24 @@ func decodeEntries[T any](o jsonfile.Object, key string, c *folder.Decoder,
 	return list
 }
 
-func decodeAgent(v jsonfile.Value, name, field string, c *folder.Decoder) (a agentEntry, ok bool) {
+func decodeAgent(v jsonfile.Value, name, field string, c *folder.Findings) (a agentEntry, ok bool) {
 	if !usable(name) || !plain(name) {
-		c.Add(protocol.Medium, field, "is not a name for an agent")
+		c.Schema(protocol.Medium, field, "is not a name for an agent")
 		return a, false
 	}
 	a = agentEntry{name: name, sum: v.Meaning()}
 	o, p := v.Object()
 	if !p.OK() {
-		c.Add(protocol.Low, field, "must be an object, is %s", v.Kind())
+		c.Schema(protocol.Low, field, "must be an object, is %s", v.Kind())
 		word, p := v.Text() // "builder": "active"
 		a.status = strings.ToLower(folder.Line(word, 40))
 		return a, p.OK()
 	}
 	a.status, a.complaint = strings.ToLower(text(o, "status", 40)), first(o, maxText, "error", "last_error")
 	if a.last, p = o.Stated("last_active"); p == jsonfile.Wrong {
-		c.Add(protocol.Low, field+".last_active", "is not a time")
+		c.Schema(protocol.Low, field+".last_active", "is not a time")
 	}
-	c.Decode(o, &struct {
+	c.Read(o, &struct {
 		Status string `json:"status" check:"required"`
 	}{})
 	return a, true
@@ -137,23 +136,23 @@ var holderKeys = []string{"agent", "owner", "holder"}
 
 // decodeLock reads a lock. It skips the values that a client following the document treats as no lock (null, false, 0,
 // "").
-func decodeLock(v jsonfile.Value, resource, field string, c *folder.Decoder) (l lockEntry, ok bool) {
+func decodeLock(v jsonfile.Value, resource, field string, c *folder.Findings) (l lockEntry, ok bool) {
 	o, p := v.Object()
 	switch {
 	case slices.Contains([]string{"null", "false", "0", `""`}, string(v.Raw())):
 		return l, false
 	case !plain(resource):
-		c.Add(protocol.Medium, field, "is not a name for a resource")
+		c.Schema(protocol.Medium, field, "is not a name for a resource")
 		return l, false
 	case !p.OK():
-		c.Add(protocol.Medium, field, "must be an object, is %s", v.Kind())
+		c.Schema(protocol.Medium, field, "must be an object, is %s", v.Kind())
 		return l, false
 	}
 	acquired, expires := o.FirstStated("acquired", "acquired_at"), o.FirstStated("expires", "expires_at")
 	l = lockEntry{resource: resource, agent: first(o, 100, holderKeys...), acquired: acquired.At, expires: expires.At,
 		zoneless: acquired.Zoneless || expires.Zoneless, fence: fenceOf(o), sum: string(v.Meaning())}
 	if l.agent == "" {
-		c.Add(protocol.Medium, field, "names no agent: its holder cannot be checked")
+		c.Schema(protocol.Medium, field, "names no agent: its holder cannot be checked")
 		return l, false
 	}
 	l.sign = signOf(o, l.sum)

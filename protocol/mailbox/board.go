@@ -19,7 +19,7 @@ type board struct {
 	startedAt jsonfile.Stated
 	started   time.Time    // what startedAt means
 	sum       jsonfile.Sum // of the orchestrator's entry
-	issues    folder.Issues
+	issues    folder.Findings
 }
 
 // role is one agent's entry.
@@ -49,13 +49,13 @@ func decodeBoard(o jsonfile.Object) board {
 		if entry, ok := o.Object(k.key); ok.OK() {
 			b.roles = append(b.roles, b.decodeRole(k.key, k.name, entry))
 		} else {
-			b.issues.Schema(k.key, k.key+" is not an object")
+			b.issues.Schema(protocol.Medium, k.key, "is not an object")
 		}
 	}
 	entry, ok := o.Object(orchestratorName)
 	b.there = ok.OK()
 	if ok == jsonfile.Wrong {
-		b.issues.Schema(orchestratorName, "orchestrator is not an object")
+		b.issues.Schema(protocol.Medium, orchestratorName, "is not an object")
 	}
 	b.running, _ = entry.Bool("running")
 	b.startedAt = entry.FirstStated("startedAt")
@@ -63,7 +63,7 @@ func decodeBoard(o jsonfile.Object) board {
 	if n, err := pidOf(entry.Get("pid")); err == nil {
 		b.pid = n
 	} else if b.there {
-		b.issues.Schema("orchestrator.pid", "orchestrator.pid is not a process number")
+		b.issues.Schema(protocol.Medium, "orchestrator.pid", "is not a process number")
 	}
 	return b
 }
@@ -71,16 +71,16 @@ func decodeBoard(o jsonfile.Object) board {
 func (b *board) decodeRole(key, name string, o jsonfile.Object) role {
 	r := role{name: name, status: line(folder.FirstText(o, "status"), 40), mark: string(jsonfile.SumOf(o.Value().Raw()))}
 	if r.status == "" {
-		b.issues.Schema(key+".status", key+".status is missing")
+		b.issues.Schema(protocol.Medium, key+".status", "is missing")
 	}
 	at, ok := o.Stated("lastActivity")
 	if r.stated = at; ok == jsonfile.Wrong {
-		b.issues.Schema(key+".lastActivity", key+".lastActivity is not a time")
+		b.issues.Schema(protocol.Medium, key+".lastActivity", "is not a time")
 	}
 	if task := folder.FirstText(o, "currentTask"); plainID(task) {
 		r.task = task
 	} else if task != "" {
-		b.issues.Schema(key+".currentTask", key+".currentTask is not a task id")
+		b.issues.Schema(protocol.Medium, key+".currentTask", "is not a task id")
 	}
 	return r
 }

@@ -48,11 +48,8 @@ func (v *queueView) findings(tasks []protocol.Task) []protocol.Finding {
 		fileIssues(v.status.file, v.status.Value.issues))
 }
 
-func fileIssues(file string, issues folder.Issues) (list []protocol.Finding) {
-	for _, i := range issues {
-		list = append(list, i.About(about(protocol.KindProject, file)))
-	}
-	return list
+func fileIssues(file string, issues folder.Findings) []protocol.Finding {
+	return issues.About(about(protocol.KindProject, file))
 }
 
 func (v *queueView) orchestratorFindings() (list []protocol.Finding) {
@@ -150,9 +147,8 @@ func (v *queueView) messageFindings() (list []protocol.Finding) {
 			if l.task != "" {
 				subject = about(protocol.KindTask, l.task)
 			}
-			for _, i := range l.issues {
-				if n++; n <= folder.MaxIssues {
-					f := i.About(subject)
+			for _, f := range l.issues.About(subject) {
+				if n++; n <= folder.MaxFindings {
 					f.Text, f.Path = m.name+": "+f.Text, m.file
 					list = append(list, f)
 				}

@@ -14,7 +14,7 @@ import (
 
 // fuzzDocument checks what a decoder must do for any input: not panic, return the same result twice, and produce one-line
 // findings that are not empty.
-func fuzzDocument[T any](f *testing.F, decode func(jsonfile.Object) T, check func(*testing.T, T) []folder.Issues, seeds ...string) {
+func fuzzDocument[T any](f *testing.F, decode func(jsonfile.Object) T, check func(*testing.T, T) []folder.Findings, seeds ...string) {
 	for _, s := range seeds {
 		f.Add([]byte(s))
 		f.Add([]byte(strings.NewReplacer("null", "1e999", "true", "null", "[]", `[null,{"a":[]},"x"]`, "{}", "[]", `"web"`, "7").Replace(s)))
@@ -30,12 +30,12 @@ func fuzzDocument[T any](f *testing.F, decode func(jsonfile.Object) T, check fun
 			t.Error("decoded twice, it is not the same")
 		}
 		for _, l := range check(t, v) {
-			if len(l) > folder.MaxIssues+1 {
+			if len(l) > folder.MaxFindings+1 {
 				t.Errorf("%d findings", len(l))
 			}
 			for _, i := range l {
 				if i.Code == "" || i.Text == "" || !oneLine(i.Text) || !oneLine(i.Field) || len([]rune(i.Field)) > 120 {
-					t.Errorf("finding %+q", i)
+					t.Errorf("finding %+v", i)
 				}
 			}
 		}
@@ -45,7 +45,7 @@ func fuzzDocument[T any](f *testing.F, decode func(jsonfile.Object) T, check fun
 func oneLine(s string) bool { return !strings.ContainsFunc(s, unicode.IsControl) }
 
 func FuzzQueue(f *testing.F) {
-	fuzzDocument(f, decodeQueue, func(t *testing.T, q queue) []folder.Issues {
+	fuzzDocument(f, decodeQueue, func(t *testing.T, q queue) []folder.Findings {
 		seen := map[string]bool{}
 		for _, r := range append(append([]record{}, q.tasks...), q.done...) {
 			if !plainID(r.id) || seen[r.id] || !oneLine(r.status+r.title+r.reason+r.kind) || len([]rune(r.title)) > 200 || len([]rune(r.reason)) > 500 || r.rejections < 0 ||
@@ -59,15 +59,15 @@ func FuzzQueue(f *testing.F) {
 				t.Error("not the newest first")
 			}
 		}
-		if len(q.strange) > folder.MaxIssues || len(q.byID) != len(q.done) {
+		if len(q.strange) > folder.MaxFindings || len(q.byID) != len(q.done) {
 			t.Errorf("%d strange ids, %d of %d known", len(q.strange), len(q.byID), len(q.done))
 		}
-		return []folder.Issues{q.issues}
+		return []folder.Findings{q.issues}
 	}, queueText, `{"tasks":{},"completed":7}`, `{"tasks":[{"id":"a\u0000b","status":"\n"},{"id":"x","rejectionCount":-1e300,"priority":"p1","title":"`+strings.Repeat("é", 400)+`"}]}`)
 }
 
 func FuzzBoard(f *testing.F) {
-	fuzzDocument(f, decodeBoard, func(t *testing.T, b board) []folder.Issues {
+	fuzzDocument(f, decodeBoard, func(t *testing.T, b board) []folder.Findings {
 		if b.pid < 0 || b.pid >= folder.MaxPID || len(b.roles) > 4 {
 			t.Errorf("%+v", b)
 		}
@@ -76,13 +76,13 @@ func FuzzBoard(f *testing.F) {
 				t.Errorf("%+v", r)
 			}
 		}
-		return []folder.Issues{b.issues}
+		return []folder.Findings{b.issues}
 	}, boardText, `{"orchestrator":{"pid":"12","running":1},"teamLead":{},"techLead":[],"developer":{"status":"\u001b[31m","currentTask":"a/b"}}`)
 }
 
 func FuzzMailbox(f *testing.F) {
-	fuzzDocument(f, decodeMailbox, func(t *testing.T, m mailbox) []folder.Issues {
-		all := []folder.Issues{m.issues}
+	fuzzDocument(f, decodeMailbox, func(t *testing.T, m mailbox) []folder.Findings {
+		all := []folder.Findings{m.issues}
 		for _, l := range m.messages {
 			if l.task != "" && !plainID(l.task) || !oneLine(l.kind+l.from) {
 				t.Errorf("%+v", l)

@@ -120,7 +120,7 @@ func TestFloods(t *testing.T) {
 		r.Write(fmt.Sprintf("%s/messages/to-%d.json", Base, i), `{"messages": [`+strings.Repeat(`{"type": "task_assignment"},`, 700)+`{}]}`)
 	}
 	s := r.look()
-	if most := maxBoxes * (folder.MaxIssues + 2); len(s.Findings) == 0 || len(s.Findings) > most {
+	if most := maxBoxes * (folder.MaxFindings + 2); len(s.Findings) == 0 || len(s.Findings) > most {
 		t.Errorf("%d findings, want at most %d", len(s.Findings), most)
 	}
 }

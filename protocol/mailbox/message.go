@@ -3,7 +3,6 @@ package mailbox
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,7 +15,7 @@ import (
 type mailbox struct {
 	messages []message
 	lastRead jsonfile.Stated // zero if it is null
-	issues   folder.Issues   // of the file itself
+	issues   folder.Findings // of the file itself
 }
 
 // message is one entry of messages[].
@@ -33,7 +32,7 @@ type message struct {
 	build    *build // of a completion_report
 	question *question
 	reply    reply
-	issues   folder.Issues
+	issues   folder.Findings
 }
 
 // build is a buildResult (protocol 003, Build Result Object).
@@ -49,11 +48,11 @@ func decodeMailbox(o jsonfile.Object) mailbox {
 	var m mailbox
 	items, ok := o.Array("messages")
 	if !ok.OK() {
-		m.issues.Schema("messages", "messages is "+o.Get("messages").Kind()+", not a list")
+		m.issues.Schema(protocol.Medium, "messages", "is %s, not a list", o.Get("messages").Kind())
 	}
 	last, ok := o.Stated("lastRead")
 	if m.lastRead = last; ok == jsonfile.Wrong {
-		m.issues.Add(folder.CodeSchema, "lastRead", protocol.Low, "lastRead is not a time")
+		m.issues.Schema(protocol.Low, "lastRead", "is not a time")
 	}
 	first := max(0, len(items)-maxMessages)
 	if first > 0 {
@@ -69,7 +68,7 @@ func decodeMessage(index int, v jsonfile.Value) message {
 	l := message{index: index, raw: jsonfile.SumOf(v.Raw())}
 	o, ok := v.Object()
 	if !ok.OK() {
-		l.issues.Schema(v.Path(), "the message is not an object")
+		l.issues.Add(folder.CodeSchema, v.Path(), protocol.Medium, "the message is not an object")
 		return l
 	}
 	l.kind = line(folder.FirstText(o, "type"), 60)
@@ -120,87 +119,6 @@ func (b *build) finding(approved bool) (f protocol.Finding, ok bool) {
 
 // said returns the report's text, or else the command that the report names.
 func (b *build) said(words string) string { return cmp.Or(words, b.command, "it does not say more") }
-
-// The document's two message types. Other types occur in practice.
-const (
-	taskAssignment   = "task_assignment"
-	completionReport = "completion_report"
-)
-
-// The states of a build (protocol 003, Build Result Object).
-const (
-	buildSuccess       = "success"
-	buildFailed        = "failed"
-	buildNotApplicable = "not_applicable"
-	buildNotVerified   = "not_verified"
-)
-
-var (
-	platforms   = []string{"web", "android", "ios", "custom"}
-	buildStates = []string{buildSuccess, buildFailed, buildNotApplicable, buildNotVerified}
-)
-
-func textField(key string) folder.Field   { return folder.Field{Key: key, Form: folder.Text} }
-func listField(key string) folder.Field   { return folder.Field{Key: key, Form: folder.List} }
-func objectField(key string) folder.Field { return folder.Field{Key: key, Form: folder.Object} }
-
-// everyMessage lists the required fields of every message.
-var everyMessage = []folder.Field{textField("taskId"), {Key: "platform", Form: folder.Text, Words: platforms}, {Key: "timestamp", Form: folder.Time}}
-
-// messageFields lists the required fields by type (protocol 003, Message Types; the last five are the program's own).
-var messageFields = map[string][]folder.Field{
-	taskAssignment:         {textField("title"), textField("instructions"), listField("filesToCreate"), textField("architecture")},
-	completionReport:       {textField("status"), textField("summary"), listField("filesCreated"), listField("filesModified"), objectField("buildResult")},
-	"planning_document":    {textField("productVision"), listField("coreFeatures"), listField("userFlows"), listField("requirements")},
-	"design_specification": {objectField("designTokens"), listField("componentSpecs")},
-	"design_verification":  {{Key: "verified", Form: folder.Boolean}, listField("discrepancies"), textField("summary")},
-	"review_result":        {},
-	"discovery_result":     {},
-}
-
-// check records what a message lacks. It names fields like messages[0].architecture.
-func (l *message) check(o jsonfile.Object) {
-	at := o.Value().Path()
-	if id := folder.FirstText(o, "taskId"); id != "" && l.task == "" {
-		l.issues.Schema(at+".taskId", "taskId is no plain name")
-	}
-	fields, known := messageFields[l.kind]
-	switch {
-	case l.kind == "":
-		l.issues.Schema(at+".type", "type is missing")
-	case known:
-		l.issues.Check(o, at, slices.Concat(everyMessage, fields))
-	case questionKinds[l.kind] == "" && !l.isAnswer():
-		l.issues.Add("type", at+".type", protocol.Low, fmt.Sprintf("the protocol has no message of type %q", l.kind))
-	}
-	if l.kind == completionReport {
-		l.checkReport(at, o)
-	}
-}
-
-// checkReport checks a completion report against Completion Report, Build Result Object and Build Failures. A defect in
-// the build of a task has the same field name wherever the report stands. A build that was not run has no command.
-func (l *message) checkReport(at string, o jsonfile.Object) {
-	if word, ok := o.String("status"); ok.OK() && word != awaitingReview && word != "" {
-		l.issues.Schema(at+".status", fmt.Sprintf("status is %q, must be %s", line(word, 40), awaitingReview))
-	}
-	r, ok := o.Object("buildResult")
-	if !ok.OK() {
-		return
-	}
-	if at += ".buildResult"; l.task != "" {
-		at = "buildResult"
-	}
-	word, _ := r.String("status")
-	fields := []folder.Field{{Key: "status", Form: folder.Text, Words: buildStates}, textField("command"), {Key: "errors", Form: folder.Number}}
-	if word == buildNotApplicable || word == buildNotVerified {
-		fields = fields[2:]
-	}
-	l.issues.Check(r, at, fields)
-	if word == buildFailed && folder.FirstText(r, "output") == "" {
-		l.issues.Schema(at+".output", "the build failed, and its output is missing")
-	}
-}
 
 // plainID reports whether an id may become part of a file name.
 func plainID(id string) bool {

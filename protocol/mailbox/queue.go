@@ -38,7 +38,7 @@ type queue struct {
 	done    []record       // completed[], and the completed tasks of tasks[]; newest first
 	byID    map[string]int // index in done
 	strange []string       // ids that are not plain names
-	issues  folder.Issues
+	issues  folder.Findings
 }
 
 func decodeQueue(o jsonfile.Object) queue {
@@ -72,22 +72,22 @@ func (q *queue) order() {
 func (q *queue) list(o jsonfile.Object, key string, seen map[string]bool) []record {
 	items, ok := o.Array(key)
 	if ok == jsonfile.Wrong || key == "tasks" && ok == jsonfile.Missing {
-		q.issues.Schema(key, key+" is not a list")
+		q.issues.Schema(protocol.Medium, key, "is not a list")
 	}
 	list := make([]record, 0, len(items))
 	for _, v := range items {
 		entry, ok := v.Object()
 		if !ok.OK() {
-			q.issues.Schema(v.Path(), "the task is not an object")
+			q.issues.Add(folder.CodeSchema, v.Path(), protocol.Medium, "the task is not an object")
 			continue
 		}
 		r := decodeRecord(entry)
 		switch {
 		case r.id == "":
-			q.issues.Schema(v.Path()+".id", "the task has no id")
+			q.issues.Add(folder.CodeSchema, v.Path()+".id", protocol.Medium, "the task has no id")
 			continue
 		case !plainID(r.id):
-			if len(q.strange) < folder.MaxIssues {
+			if len(q.strange) < folder.MaxFindings {
 				q.strange = append(q.strange, line(r.id, 60))
 			}
 			continue
