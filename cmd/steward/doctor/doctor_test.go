@@ -284,6 +284,8 @@ func TestDoctorScripts(t *testing.T) {
 		{"one line", []Finding{judgeScript("p", codexScript, "steward boot codex-cursor --project \"$ROOT\"\n", false)}, []string{"ok p codex"}},
 		{"by itself", []Finding{judgeScript("p", codexScript, "# steward boot codex-cursor\n"+heredoc, false)}, []string{"warn p codex.*sets codex-cursor up itself.*→ .*steward boot codex-cursor"}},
 		{"not at all", []Finding{judgeScript("p", claudeScript, "echo steward boot\n", false)}, []string{"warn p claude.*does not boot livhana-layer1.1"}},
+		{"an index that names it", judgeIndex("p", "## Inter-Agent Coordination\n- .claude/INTER_AGENT_COMMUNICATION_PROTOCOL.md\n"), nil},
+		{"an index that does not", judgeIndex("p", "# Index\n- setup.md\n"), []string{"warn p docs/INDEX.md: it does not name the protocol → name the protocol's document"}},
 	})
 }
 

@@ -150,7 +150,19 @@ func (d *facts) bootScripts(_ context.Context, f projectFacts) []Finding {
 			all = append(all, judgeScript(ref.Name, script, text, ready))
 		}
 	}
+	if text, ok := readScript(filepath.Join(ref.Path, "docs", "INDEX.md")); ok {
+		all = append(all, judgeIndex(ref.Name, text)...)
+	}
 	return all
+}
+
+// judgeIndex says whether the project's index names the protocol (protocol 000, Permanence Guarantee).
+func judgeIndex(project, text string) []Finding {
+	text = strings.ToLower(strings.NewReplacer("_", " ", "-", " ").Replace(text))
+	if strings.Contains(text, "inter agent co") { // communication, coordination
+		return nil
+	}
+	return []Finding{warning(project+" docs/INDEX.md", `name the protocol's document there, under "Inter-Agent Coordination"`, "it does not name the protocol")}
 }
 
 // The boot scripts that protocol 000 names, and the part of the first that packaging/boot provides.

@@ -1,7 +1,6 @@
 package tasks
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,8 +81,11 @@ func taskError(err error, doing string) error {
 		which := strings.TrimSuffix(err.Error(), ": "+jsonfile.ErrExist.Error())
 		return terminal.Report(errors.Join(supervisor.ErrRefused, err), "%s: %s is there already; use another id, or none", doing, which)
 	case errors.Is(err, protocol.ErrUnsupported):
-		_, instead, _ := strings.Cut(err.Error(), protocol.ErrUnsupported.Error()+": ")
-		return terminal.Report(errors.Join(supervisor.ErrRefused, err), "%s: %s", doing, cmp.Or(instead, err.Error()))
+		text := strings.TrimSuffix(err.Error(), ": "+protocol.ErrUnsupported.Error())
+		if _, instead, ok := strings.Cut(text, protocol.ErrUnsupported.Error()+": "); ok {
+			text = instead
+		}
+		return terminal.Report(errors.Join(supervisor.ErrRefused, err), "%s: %s", doing, text)
 	case errors.Is(err, protocol.ErrEnded), errors.Is(err, protocol.ErrTaken), errors.Is(err, task.ErrNeedsHuman):
 		return terminal.Report(errors.Join(supervisor.ErrRefused, err), "%s: %v", doing, err)
 	}

@@ -22,6 +22,7 @@ type handEnd struct {
 	agent   string
 	to      string
 	issues  []string
+	spec    string
 	metrics []string
 	result  string
 	failure agentstatus.TaskError
@@ -33,6 +34,7 @@ func (h *handEnd) flags(c *cobra.Command) {
 	h.messageKeys.flags(c)
 	agentFlag(c, &h.agent)
 	f.StringVar(&h.to, "to", "", "who gets the report: `AGENT` (default: as the protocol implies)")
+	f.StringVar(&h.spec, "spec", "", "handoffs: the specification that the next agent follows, a `FILE`")
 	f.StringArrayVar(&h.issues, "issue", nil, "what is wrong: `TEXT` (may be repeated)")
 	f.StringVar(&h.ending.Summary, "summary", "", "what was done, for people: `TEXT`")
 	f.StringArrayVar(&h.ending.Artifacts, "artifact", nil, "a `FILE` that was made (may be repeated)")
@@ -132,10 +134,13 @@ func (h *handEnd) report() (r protocol.Report, err error) {
 	e := h.ending
 	r = protocol.Report{Kind: protocol.ReportDone, Agent: role(h.agent, ""), To: h.to, Summary: e.Summary, Created: e.Artifacts, Modified: e.Modified, Issues: h.issues, Next: e.Next}
 	if e.Failure != nil {
-		r.Kind, r.Failure = protocol.ReportFailed, &protocol.Failure{Code: h.failure.Code, Message: h.failure.Message}
+		r.Kind, r.Failure = protocol.ReportFailed, &protocol.Failure{Code: h.failure.Code, Message: h.failure.Message, Severity: h.failure.Severity}
 		r.Summary = cmp.Or(r.Summary, h.failure.Message)
 	}
 	r.Fields, r.Document, err = h.messageKeys.read()
+	if _, set := r.Fields["payload.spec"]; err == nil && h.spec != "" && !set {
+		r.Fields["payload.spec"] = h.spec
+	}
 	return r, err
 }
 

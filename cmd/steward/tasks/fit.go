@@ -26,11 +26,11 @@ func only(agentstatus string, others fit) fit {
 // The flags of the verbs that do not fit every protocol.
 var (
 	submitFits   = submitFit()
-	acceptFits   = fit{"estimate": "4", "question": "4", "set": "14"}
+	acceptFits   = fit{"estimate": "4", "question": "34", "set": "4"}
 	progressFits = fit{"agent": "1234", "steps": "0"}
-	endFits      = only("metric next-for-human result severity file line",
-		fit{"artifact": "0134", "modified": "0134", "next": "014", "document": "0134", "issue": "1234", "set": "1234", "agent": "1234", "to": "14"})
-	reportFits = fit{"issue": "134", "set": "134", "document": "14", "agent": "1234", "to": "14"}
+	endFits      = only("metric next-for-human result file line",
+		fit{"artifact": "0134", "modified": "0134", "next": "0134", "document": "0134", "spec": "1", "severity": "01", "issue": "1234", "set": "1234", "agent": "1234", "to": "14"})
+	reportFits = fit{"next": "4", "issue": "134", "set": "134", "document": "14", "agent": "1234", "to": "14"}
 )
 
 func submitFit() fit {

@@ -88,6 +88,7 @@ func newRejectCommand(a *cli.App) *cobra.Command {
 		Example: "  steward task reject dev_chat_msg_001 --reason \"criterion 2 is not met\" --issue \"markdown tables do not render\"",
 	})
 	c.Flags().StringArrayVar(&v.report.Issues, "issue", nil, "what is wrong: `TEXT` (may be repeated)")
+	c.Flags().StringArrayVar(&v.report.Next, "next", nil, "envelope: what must be done: `TEXT` (may be repeated)")
 	return c
 }
 

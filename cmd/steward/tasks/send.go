@@ -29,15 +29,18 @@ func (m *messageKeys) flags(c *cobra.Command) {
 	c.Flags().StringVar(&m.document, "document", "", "a `FILE` with the whole message; - for standard input")
 }
 
-// read returns the keys of --set and the document.
+// read returns the keys of --set, and the document.
 func (m *messageKeys) read() (fields map[string]any, document []byte, err error) {
-	if fields, err = task.ParseParameters("--set", m.set); err != nil {
+	set, err := task.ParseParameters("--set", m.set)
+	if err != nil {
 		return nil, nil, err
 	}
-	for path, value := range fields {
+	fields = map[string]any{}
+	for path, value := range set {
 		if raw, ok := value.(json.RawMessage); ok {
-			fields[path] = decode(raw)
+			value = decode(raw)
 		}
+		fields[path] = value
 	}
 	if m.document == "" {
 		return fields, nil, nil
