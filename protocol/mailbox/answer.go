@@ -65,15 +65,12 @@ func (w writer) answer(c protocol.Change) error {
 		By: line(a.By, 100), InReplyTo: c.Subject.ID, Key: key, At: at})
 }
 
-// roomForAnswer is more than the longest answer takes.
-const roomForAnswer = 256 << 10
+// maxMessage is more than the longest message of steward takes, in bytes.
+const maxMessage = 256 << 10
 
-// deliver appends the answer to a mailbox, and creates the mailbox if it is missing.
+// deliver appends the answer to a mailbox unless the question has been answered there.
 func (w writer) deliver(file string, q openQuestion, a answerMessage) error {
-	if _, err := w.Root.Stat(file); folder.Missing(err) {
-		return w.createBox(file, a)
-	}
-	_, err := w.Edit(folder.Edit{File: file, Max: maxFile, If: jsonfile.Any, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
+	return w.post(file, a, func(o jsonfile.Object) (bool, error) {
 		now, was := decodeMailbox(o), &mailbox{}
 		for _, m := range w.mail() {
 			if m.file == file {
@@ -81,22 +78,37 @@ func (w writer) deliver(file string, q openQuestion, a answerMessage) error {
 			}
 		}
 		now.place(was, w.Now, true)
+		if answered(q.message, q.file, []located{{Reading: &jsonfile.Reading[mailbox]{Value: now}, file: file}}) {
+			return false, errSettled
+		}
+		return false, nil
+	})
+}
+
+// post appends a message to a mailbox, and creates the mailbox if it is missing. there reports whether the mailbox
+// contains the message already.
+func (w writer) post(file string, message any, there func(jsonfile.Object) (bool, error)) error {
+	if _, err := w.Root.Stat(file); folder.Missing(err) {
+		return w.createBox(file, message)
+	}
+	_, err := w.Edit(folder.Edit{File: file, Max: maxFile, If: jsonfile.Any, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		switch kind := o.Get("messages").Kind(); {
-		case answered(q.message, q.file, []located{{Reading: &jsonfile.Reading[mailbox]{Value: now}, file: file}}):
-			return nil, errSettled
 		case kind != "array" && kind != "missing" && kind != "null":
 			return nil, fmt.Errorf("%w: messages is %s, not a list", jsonfile.ErrShape, kind)
-		case len(o.Value().Raw()) > maxFile-roomForAnswer:
-			return nil, fmt.Errorf("%w: there is no room for the answer; clear its messages", jsonfile.ErrTooBig)
+		case len(o.Value().Raw()) > maxFile-maxMessage:
+			return nil, fmt.Errorf("%w: there is no room for the message; clear its messages", jsonfile.ErrTooBig)
 		}
-		return []jsonfile.Set{{Path: []string{"messages", "-"}, Value: a}}, nil
+		if known, err := there(o); known || err != nil {
+			return nil, err
+		}
+		return []jsonfile.Set{{Path: []string{"messages", "-"}, Value: message}}, nil
 	}})
 	return err
 }
 
-// createBox creates a mailbox that contains the answer.
-func (w writer) createBox(file string, a answerMessage) error {
-	doc, err := jsonfile.Edit([]byte(emptyBox), jsonfile.Set{Path: []string{"messages", "-"}, Value: a})
+// createBox creates a mailbox that contains a message.
+func (w writer) createBox(file string, message any) error {
+	doc, err := jsonfile.Edit([]byte(emptyBox), jsonfile.Set{Path: []string{"messages", "-"}, Value: message})
 	if err != nil {
 		return err
 	}

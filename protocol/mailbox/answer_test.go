@@ -271,7 +271,7 @@ func TestAnswerHostile(t *testing.T) {
 			t.Errorf("%q was written as an answer", words)
 		}
 	}
-	r.Write(devPath, strings.Replace(inboxText, `"x": {}`, `"x": "`+strings.Repeat("y", maxFile-roomForAnswer)+`"`, 1))
+	r.Write(devPath, strings.Replace(inboxText, `"x": {}`, `"x": "`+strings.Repeat("y", maxFile-maxMessage)+`"`, 1))
 	if err := r.apply(answerTo(r.look(), "database", "i1")); !errors.Is(err, jsonfile.ErrTooBig) {
 		t.Errorf("no room: %v", err)
 	}

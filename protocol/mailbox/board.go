@@ -15,6 +15,7 @@ type board struct {
 	roles     []role
 	there     bool // the orchestrator has an entry
 	running   bool
+	failed    int // tasks that failed in the orchestrator's last cycle
 	pid       int
 	startedAt jsonfile.Stated
 	started   time.Time    // what startedAt means
@@ -32,12 +33,13 @@ type role struct {
 
 // roleKeys maps the keys of status.json to agents; teamLead is the older spelling of techLead.
 var roleKeys = [...]struct{ key, name string }{
-	{"planner", "planner"}, {"designer", "designer"}, {"techLead", "tech-lead"}, {"teamLead", "tech-lead"}, {"developer", developer},
+	{"planner", "planner"}, {"designer", "designer"}, {"techLead", lead}, {"teamLead", lead}, {"developer", developer},
 }
 
 const (
 	orchestratorName = "orchestrator"
 	developer        = "developer"
+	lead             = "tech-lead" // the document's team lead
 )
 
 func decodeBoard(o jsonfile.Object) board {
@@ -58,6 +60,8 @@ func decodeBoard(o jsonfile.Object) board {
 		b.issues.Schema(protocol.Medium, orchestratorName, "is not an object")
 	}
 	b.running, _ = entry.Bool("running")
+	cycle, _ := o.Object("lastCycle")
+	b.failed = boundedInt(cycle, "failed", 1<<20)
 	b.startedAt = entry.FirstStated("startedAt")
 	b.sum = jsonfile.SumOf(entry.Value().Raw())
 	if n, err := pidOf(entry.Get("pid")); err == nil {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -183,12 +182,9 @@ func (v *queueView) misplaced() (list []protocol.Finding) {
 	return list
 }
 
-// readWithin is how long a message may stay unread.
-const readWithin = 10 * time.Minute
-
-// unread lists the mailboxes in use with unread messages (protocol 003, Reading Messages: "Update lastRead timestamp"). It
-// uses the file's own age, because agents invent timestamps. The program writes null for lastRead and never updates it, so
-// null says nothing while its orchestrator lives.
+// unread lists the mailboxes in use with messages that stay unread for longer than their reader may be silent (protocol
+// 003, Reading Messages: "Update lastRead timestamp"). It uses the file's own age, because agents invent timestamps. The
+// program writes null for lastRead and never updates it, so null says nothing while its orchestrator lives.
 func (v *queueView) unread() (list []protocol.Finding) {
 	open := map[string]bool{"": true}
 	for _, r := range v.shown {
@@ -204,9 +200,13 @@ func (v *queueView) unread() (list []protocol.Finding) {
 				n++
 			}
 		}
-		if n > 0 && !v.Wait(v.Past(m.Stamp.ModTime()).Add(readWithin)) {
+		limit := v.opts.Lead
+		if m.name == "to-developer.json" {
+			limit = v.opts.Developer
+		}
+		if n > 0 && limit > 0 && !v.Wait(v.Past(m.Stamp.ModTime()).Add(limit)) {
 			list = append(list, finding(about(protocol.KindProject, m.file), "unread", "lastRead", protocol.Medium,
-				"%s in %s for over %s, and lastRead does not show that it was read", lie(n, "message"), m.file, folder.Minutes(readWithin)))
+				"%s in %s for over %s, and lastRead does not show that it was read", lie(n, "message"), m.file, folder.Minutes(limit)))
 		}
 	}
 	return list

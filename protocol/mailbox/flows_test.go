@@ -170,7 +170,7 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// Protocol 003, Reading Messages: a message that lastRead does not cover is a finding after ten minutes, until it is read.
+// Protocol 003, Reading Messages: a message that lastRead does not cover is a finding after its reader's limit, until it is read.
 func TestUnread(t *testing.T) {
 	letter := func(read string) string {
 		return `{"messages": [{"type": "task_assignment", "taskId": "task-001", "timestamp": "2026-01-02T03:04:05Z"}], "lastRead": ` + read + "}\n"
@@ -178,7 +178,7 @@ func TestUnread(t *testing.T) {
 	r := newTestProject(t, file(queuePath, oneTask(inProgress, ""))+file(devPath, letter("null")))
 	r.Now = time.Now()
 	codes := func(s *protocol.Snapshot) string { return protocoltest.Codes(s, "messages/to-developer.json") }
-	s := r.pass(9 * time.Minute)
+	s := r.pass(14 * time.Minute)
 	if codes(s) != "" || s.Again.IsZero() || s.Again.After(r.Now.Add(time.Minute)) {
 		t.Errorf("too early: %s, again %v", codes(s), s.Again)
 	}
@@ -187,7 +187,7 @@ func TestUnread(t *testing.T) {
 	}
 	for read, want := range map[string]string{`"2026-01-02T03:04:06Z"`: "", `"2026-01-02T03:04:04Z"`: "unread medium"} {
 		r.Write(devPath, letter(read))
-		if s = r.pass(11 * time.Minute); codes(s) != want {
+		if s = r.pass(16 * time.Minute); codes(s) != want {
 			t.Errorf("read at %s: %q, want %q", read, codes(s), want)
 		}
 	}

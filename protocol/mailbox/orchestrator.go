@@ -29,6 +29,7 @@ type orchestrator struct {
 	unlisted bool // its pid file is gone
 
 	ended time.Time // when the process proved to be the orchestrator was found gone; else zero
+	since time.Time // when the end of its process was first proved; zero unless verdict is gone
 
 	children []proc.Process // the processes that it left running
 	counted  time.Time      // when children was last searched for
@@ -138,8 +139,11 @@ func (o *orchestrator) judge(f *folder.Folder, pid *jsonfile.Reading[int], st st
 	if best.verdict == gone {
 		best.awaitSignOff(f, o, &st.Value)
 	}
-	if best.pid == o.pid && best.verdict == gone {
-		best.children, best.counted = o.children, o.counted
+	if best.verdict == gone {
+		best.since = f.Now
+	}
+	if best.pid == o.pid && best.verdict == gone && o.verdict == gone {
+		best.children, best.counted, best.since = o.children, o.counted, o.since
 	}
 	*o = best
 }
@@ -243,6 +247,8 @@ func (v *queueView) orchestratorAgent() (protocol.Agent, bool) {
 		a.Presence, a.Process = protocol.PresenceHere, protocol.Identity(o.id) // its end is detected at once
 	case o.verdict == unsure && o.id.PID != 0:
 		a.Presence = protocol.PresenceHere // it was seen alive, and nothing proves yet that it died
+	case v.abandoned():
+		a.Presence, a.Evidence = protocol.PresenceGone, "it ended after an agent of its had failed"+v.queue.waiting()
 	case o.signedOff(b):
 		a.Idle, a.Left = true, "its files say that it does not run any more"
 	case o.verdict == gone && b.running:

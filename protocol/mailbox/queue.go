@@ -38,11 +38,13 @@ type queue struct {
 	done    []record       // completed[], and the completed tasks of tasks[]; newest first
 	byID    map[string]int // index in done
 	strange []string       // ids that are not plain names
+	current string         // the task that the program works on
 	issues  folder.Findings
 }
 
 func decodeQueue(o jsonfile.Object) queue {
 	q := queue{byID: map[string]int{}}
+	q.current, _ = o.String("current")
 	seen := map[string]bool{}
 	for _, r := range q.list(o, "tasks", seen) {
 		if r.status == completed {

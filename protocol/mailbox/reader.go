@@ -21,6 +21,7 @@ type readings struct {
 	layouts      [2]layout // queue in Base, and queue in Base/tasks
 	pid          jsonfile.Reading[int]
 	attempts     *folder.Attempts
+	claims       map[string]*jsonfile.Reading[workClaim] // by open task
 	orchestrator orchestrator
 	history      history
 	silences     map[string]silence // by role
@@ -31,7 +32,7 @@ type readings struct {
 func newReader(dir string, opts Options) *reader {
 	r := &reader{dir: dir, opts: opts}
 	r.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard,
-		Sweep: []string{".", "messages", "tasks", "tasks/messages", attemptsDir, own}, Forget: r.forget})
+		Sweep: []string{".", "messages", "tasks", "tasks/messages", attemptsDir, claimsDir, own}, Forget: r.forget})
 	return r
 }
 
@@ -58,6 +59,7 @@ func (r *reader) readFiles() {
 	}
 	jsonfile.LoadText(r.Root, &r.Patience, &r.pid, pidFile, 4<<10, decodePID)
 	r.attempts.Refresh(r.Root, &r.Patience, r.Now)
+	r.readClaims()
 }
 
 // inUse returns the layout in use and the other: in use is the one that contains queue.json. If both do, or neither does,

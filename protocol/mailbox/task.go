@@ -2,6 +2,7 @@ package mailbox
 
 import (
 	"cmp"
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
@@ -39,7 +40,7 @@ func (v *queueView) task(r *record) protocol.Task {
 	case pending:
 		t.Visible = true
 	case inProgress:
-		t.Named, t.Started, t.Lost = "queue.json", since, v.lost(r)
+		v.fly(&t, r)
 	case awaitingReview:
 		t.Named, t.Awaits, t.Started = "awaiting review", "review", since // its work is done: it is never lost
 	case completed:
@@ -61,11 +62,34 @@ func (v *queueView) since(r *record) time.Time {
 	return v.Past(r.ended())
 }
 
+// fly fills in the evidence that work on a task in progress goes on, or is over.
+func (v *queueView) fly(t *protocol.Task, r *record) {
+	claim := v.claimTo(r)
+	switch {
+	case v.reported(r) && !v.orchestrator.lives():
+		t.Named, t.Awaits, t.Started = "awaiting review", "review", v.since(r) // only its status is missing
+		return
+	case claim != nil && claim.Waiting: // assigned: the developer has not accepted it yet
+		t.Visible = true
+		return
+	}
+	t.Named, t.Started = "queue.json", v.since(r)
+	if claim != nil {
+		t.Agent = claim.Agent
+	}
+	if claim == nil || !claim.Worker.Proves() {
+		t.Lost = v.lost(r)
+		return
+	}
+	t.Workers, t.Claim = []protocol.Identity{claim.Worker}, string(v.claims[r.id].Sum)
+}
+
 // lost returns the proof that no process works on a task in progress; "" if none exists. The proof: no orchestrator
-// lives, it left no process running, and neither the task nor a working agent has shown a sign of life for as long as a
-// developer may be silent.
+// lives, and it left no process running. If its end is not proved, or if a sign of life of the task or of a working agent is
+// later, all of them must also have been silent for as long as a developer may be.
 func (v *queueView) lost(r *record) string {
-	if v.orchestrator.lives() || len(v.orchestrator.children) > 0 {
+	o := &v.orchestrator
+	if o.lives() || len(o.children) > 0 {
 		return ""
 	}
 	last := folder.Later(v.since(r), v.Past(r.updated))
@@ -74,10 +98,21 @@ func (v *queueView) lost(r *record) string {
 			last = folder.Later(last, v.Past(k.at))
 		}
 	}
-	if v.Wait(last.Add(v.opts.Developer)) {
+	atOnce := v.claimTo(r) == nil && (o.verdict == gone && !last.After(o.since) || v.abandoned())
+	if !atOnce && v.Wait(last.Add(v.opts.Developer)) {
 		return ""
 	}
-	return v.orchestrator.absence()
+	return o.absence()
+}
+
+// abandoned reports whether the orchestrator ended by itself and left work in progress: after an agent has failed, the
+// program goes on, counts a failure in lastCycle, clears current and exits with code 0. If a person stops it, current stays.
+func (v *queueView) abandoned() bool {
+	b := &v.status.Value
+	if !b.there || b.running || b.failed == 0 || v.queue.current != "" || v.orchestrator.lives() {
+		return false
+	}
+	return slices.ContainsFunc(v.queue.tasks, func(r record) bool { return r.status == inProgress && v.claimTo(&r) == nil && !v.reported(&r) })
 }
 
 // absence says that no orchestrator lives, with the evidence.

@@ -48,14 +48,14 @@ func TestLostByAnyClock(t *testing.T) {
 	}
 }
 
-// A message is unread after ten minutes unless lastRead covers it, whichever programs write the two, and by whatever
+// A message is unread after its reader's limit unless lastRead covers it, whichever programs write the two, and by whatever
 // clocks.
 func TestUnreadByAnyClock(t *testing.T) {
 	box := func(sent, read string) string {
 		return fmt.Sprintf(`{"messages": [{"type": "task_assignment", "taskId": "task-001", "timestamp": %q}], "lastRead": %q}`, sent, read)
 	}
 	codes := func(r *testProject) string {
-		return protocoltest.Codes(r.pass(11*time.Minute), "messages/to-developer.json")
+		return protocoltest.Codes(r.pass(16*time.Minute), "messages/to-developer.json")
 	}
 	utc := protocoltest.Pen{Name: "UTC"}
 	for _, pen := range protocoltest.Pens() {

@@ -18,7 +18,10 @@ type writer struct{ *reader }
 // done. The attempt is recorded before the edit and committed after it.
 // See docs/decisions.md, "Work of a dead 003 orchestrator goes in_progress → rejected → pending in one write".
 func (w writer) requeue(c protocol.Change) error {
-	id := c.Subject.ID
+	id, reason := c.Subject.ID, w.orchestrator.absence()
+	if c.Why != "" && c.Code == returnedCode {
+		reason = c.Why
+	}
 	used, _ := w.inUse()
 	_, err := w.Edit(folder.Edit{File: used.queueFile(), Max: maxQueue, Judge: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		i, r := findTask(o, id)
@@ -34,14 +37,14 @@ func (w writer) requeue(c protocol.Change) error {
 		case r.status != inProgress && r.status != rejected:
 			return nil, folder.Moved("task %s is %s", id, r.status)
 		}
-		return w.reset(o, i, r), w.attempts.Enter(w.Root, c, w.Now)
+		return w.reset(o, i, r, reason), w.attempts.Enter(w.Root, c, w.Now)
 	}, Again: func(o jsonfile.Object) ([]jsonfile.Set, error) {
 		// A queue that a client wrote late takes precedence: reset the task only if it is still the task that was judged.
 		i, r := findTask(o, id)
 		if r == nil || string(r.sum) != c.Ref.Sum {
 			return nil, nil
 		}
-		return w.reset(o, i, r), nil
+		return w.reset(o, i, r, reason), nil
 	}})
 	if err != nil {
 		return err
@@ -62,22 +65,33 @@ func (w writer) takenSince(c protocol.Change, r *record) bool {
 
 // reset returns the edit that sets the i-th task of tasks[] back to pending. The steps in_progress → rejected → pending
 // are made in one write, so that a client that has the queue open loses nothing to a second write. The rejection leaves
-// its reason in the task (protocol 003, Review Failures), unless the task already has one. current and the times are
-// updated to match.
-func (w writer) reset(o jsonfile.Object, i int, r *record) []jsonfile.Set {
-	in := func(key string) []string { return []string{"tasks", strconv.Itoa(i), key} }
-	now := jsonfile.FormatTime(w.Now)
-	sets := []jsonfile.Set{{Path: in("status"), Value: pending}, {Path: in("updatedAt"), Value: now}}
+// its reason in the task (protocol 003, Review Failures), unless the task already has one.
+func (w writer) reset(o jsonfile.Object, i int, r *record, reason string) []jsonfile.Set {
+	sets := w.advance(o, i, r.id, pending)
 	if r.status == inProgress && r.reason == "" {
-		sets = append(sets, jsonfile.Set{Path: in("rejectionReason"), Value: w.orchestrator.absence()})
+		sets = append(sets, inTask(i, "rejectionReason", reason))
 	}
-	if current, _ := o.String("current"); current == r.id {
+	return sets
+}
+
+// advance returns the edit that gives the i-th task of tasks[] a new status. current and the times are updated to match.
+func (w writer) advance(o jsonfile.Object, i int, id, status string) []jsonfile.Set {
+	now := jsonfile.FormatTime(w.Now)
+	sets := []jsonfile.Set{inTask(i, "status", status), inTask(i, "updatedAt", now)}
+	switch current, _ := o.String("current"); {
+	case status == inProgress:
+		sets = append(sets, jsonfile.Set{Path: []string{"current"}, Value: id})
+	case current == id:
 		sets = append(sets, jsonfile.Set{Path: []string{"current"}, Value: nil})
 	}
 	if o.Has("lastUpdated") {
 		sets = append(sets, jsonfile.Set{Path: []string{"lastUpdated"}, Value: now})
 	}
 	return sets
+}
+
+func inTask(i int, key string, value any) jsonfile.Set {
+	return jsonfile.Set{Path: []string{"tasks", strconv.Itoa(i), key}, Value: value}
 }
 
 // findTask finds the first task of tasks[] with the id, in the document as it is now.

@@ -64,9 +64,10 @@ var Adapters = []adapter{
 		return ralph.Connect(dir, ralph.Options{Guard: g, Flock: flock, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
 	}},
 	{mailbox.Name, always(mailbox.Detect), mailbox.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
-		m := cfg.Mailbox
-		return mailbox.New(dir, mailbox.Options{Guard: g, Lead: m.Lead, Developer: m.Developer, Review: m.Review})
-	}, nil},
+		return mailbox.New(dir, mailboxOptions(cfg, g))
+	}, func(dir string, cfg config.Config, g guard) protocol.Participant {
+		return mailbox.Connect(dir, mailboxOptions(cfg, g))
+	}},
 	{envelope.Name, func(dir string, cfg config.Config) bool {
 		return envelope.Detect(dir, cfg.Envelope.Messages, cfg.Envelope.Log)
 	}, envelope.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
@@ -74,6 +75,11 @@ var Adapters = []adapter{
 		return envelope.New(dir, envelope.Options{Guard: g, Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge,
 			Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers})
 	}, nil},
+}
+
+func mailboxOptions(cfg config.Config, g guard) mailbox.Options {
+	m := cfg.Mailbox
+	return mailbox.Options{Guard: g, Lead: m.Lead, Developer: m.Developer, Review: m.Review}
 }
 
 // always wraps a detection that does not depend on the configuration.

@@ -1,0 +1,103 @@
+package mailbox
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// Accept takes a task. The developer takes an assignment, and the team lead takes a task to analyse: the task goes to
+// in_progress. The team lead also takes a report to review it: the task keeps its state. Errors: protocol.ErrNoTask, ErrTaken,
+// ErrEnded, *InvalidError.
+func (c *Client) Accept(ctx context.Context, id string, a protocol.Acceptance, now time.Time) (protocol.Receipt, error) {
+	role, err := roleOf(a.Agent)
+	if err == nil && len(a.Fields) > 0 {
+		err = invalid("this protocol has no message for an acceptance, so no field of it can be set")
+	}
+	if err != nil {
+		return protocol.Receipt{}, err
+	}
+	return c.act(ctx, now, func() (done protocol.Receipt, err error) {
+		r, err := c.task(id)
+		if err != nil {
+			return done, err
+		}
+		kind, err := c.mayAccept(r, role)
+		if err != nil {
+			return done, err
+		}
+		if done, err = c.take(r, role, kind, a.Worker); err != nil {
+			return done, err
+		}
+		if a.Estimate != "" {
+			done.Note = "this protocol has no place for an estimate"
+		}
+		for _, question := range a.Questions {
+			if _, err := c.ask(r, role, protocol.Report{Kind: protocol.ReportBlocked, Summary: question}); err != nil {
+				return done, err
+			}
+		}
+		return done, nil
+	})
+}
+
+// mayAccept checks that it is the agent's turn, and returns what it gets.
+func (c *Client) mayAccept(r *record, role string) (kind string, err error) {
+	if r.status == completed {
+		return "", fmt.Errorf("task %s: %w", r.id, protocol.ErrEnded)
+	}
+	if err := c.alone("accept task " + r.id); err != nil {
+		return "", err
+	}
+	who, kind := c.turn(r)
+	switch claim := c.claimTo(r); {
+	case who == role:
+		return kind, nil
+	case c.held(claim):
+		return "", fmt.Errorf("task %s: %w: %s", r.id, protocol.ErrTaken, claim.Agent)
+	case r.status == pending && role == developer:
+		return "", illegal(r, "accepted by the developer", "the team lead must assign it first")
+	case r.status == inProgress && who == "":
+		return "", fmt.Errorf("task %s: %w: it is in progress, and queue.json does not say whose it is", r.id, protocol.ErrTaken)
+	case r.status == rejected:
+		return "", illegal(r, "accepted", "it must be assigned again first")
+	case who == lead:
+		return "", illegal(r, "accepted by "+role, "the team lead must review it")
+	}
+	return "", illegal(r, "accepted by "+role, "it waits for the developer")
+}
+
+// take records the claim, shows the agent at work, marks its messages as read, and moves the task on.
+func (c *Client) take(r *record, role, kind string, worker protocol.Identity) (done protocol.Receipt, err error) {
+	status, task, box := "implementing", any(r.id), c.boxFor(developer)
+	claim := workClaim{Task: r.id, Agent: role, Taken: c.Now.UTC().Truncate(time.Second), Worker: worker}
+	switch {
+	case kind == completionReport:
+		status, claim.Taken, box = "reviewing", r.updatedAt.At, c.boxFor(lead)
+	case role == lead:
+		status, box = "analyzing", ""
+	}
+	done = protocol.Receipt{ID: r.id, State: protocol.TaskRunning, Path: c.assignment(r).Path}
+	if err := c.putClaim(claim); err != nil {
+		return done, err
+	}
+	if err := c.sign(role, status, task); err != nil {
+		return done, err
+	}
+	if box != "" {
+		if err := c.markRead(box); err != nil {
+			return done, err
+		}
+	}
+	if kind == completionReport {
+		return done, nil
+	}
+	return done, c.advanceTo(r, inProgress)
+}
+
+// illegal returns the error about a step that the state diagram does not have (protocol 003, Task State Transitions).
+func illegal(r *record, what, instead string) error {
+	return invalid("task %s is %s and cannot be %s: %s", r.id, r.status, what, instead)
+}

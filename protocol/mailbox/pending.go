@@ -1,0 +1,131 @@
+package mailbox
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+)
+
+// turn returns the agent whose turn it is to act on a task, and what it gets: a task to analyse, an assignment or a
+// completion report. "" means that no agent can take the task.
+func (c *Client) turn(r *record) (role, kind string) {
+	claim := c.claimTo(r)
+	switch {
+	case c.held(claim):
+		return "", ""
+	case r.status == pending && c.newest(r.id, taskAssignment).message != nil:
+		return developer, taskAssignment
+	case r.status == pending:
+		return lead, "task"
+	case r.status == inProgress && claim != nil && claim.Waiting:
+		return developer, taskAssignment
+	case r.status == awaitingReview, c.reported(r):
+		return lead, completionReport
+	}
+	return "", ""
+}
+
+// sent is a message with its mailbox.
+type sent struct {
+	*message
+	file string
+}
+
+// newest returns the newest message of a type about a task, in the layout in use.
+func (r *reader) newest(task, kind string) (last sent) {
+	for m, l := range allMessages(r.mail()) {
+		if m.used && l.kind == kind && l.task == task && (last.message == nil || !l.at.Before(last.at)) {
+			last = sent{l, m.file}
+		}
+	}
+	return last
+}
+
+// reported reports whether the developer has reported on a task in progress, whose status was not updated: a crash came
+// between, or the orchestrator ended. Its work is done.
+func (r *reader) reported(t *record) bool {
+	last := r.newest(t.id, completionReport)
+	return t.status == inProgress && last.message != nil && !last.at.Before(t.updated.Truncate(time.Second))
+}
+
+// Pending lists the tasks that wait for an agent, as the program orders them: by priority, then by age.
+func (c *Client) Pending(ctx context.Context, agent string, now time.Time) (list []protocol.Assignment, err error) {
+	role := ""
+	if agent != "" {
+		if role, err = roleOf(agent); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.open(ctx, now); err != nil {
+		return nil, err
+	}
+	used, _ := c.inUse()
+	for i := range used.queue.Value.tasks {
+		r := &used.queue.Value.tasks[i]
+		if who, _ := c.turn(r); who != "" && (role == "" || who == role) {
+			list = append(list, c.assignment(r))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b protocol.Assignment) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created))
+	})
+	return list, nil
+}
+
+// Show returns one task.
+func (c *Client) Show(ctx context.Context, id string, now time.Time) (protocol.Assignment, error) {
+	if err := c.open(ctx, now); err != nil {
+		return protocol.Assignment{}, err
+	}
+	r, err := c.task(id)
+	if err != nil {
+		return protocol.Assignment{}, err
+	}
+	return c.assignment(r), nil
+}
+
+// taskStates says how steward names the protocol's states.
+var taskStates = map[string]protocol.TaskState{pending: protocol.TaskPending, inProgress: protocol.TaskRunning,
+	awaitingReview: protocol.TaskWaiting, completed: protocol.TaskDone, rejected: protocol.TaskFailed}
+
+// assignment describes a task. Its message is the newest report if the task awaits its review, else the newest assignment,
+// else its entry in queue.json.
+func (c *Client) assignment(r *record) protocol.Assignment {
+	used, _ := c.inUse()
+	a := protocol.Assignment{ID: r.id, Agent: developer, Source: "team-lead", Title: r.title, State: taskStates[r.status], Priority: r.priority,
+		Created: c.Past(r.created), Attempt: 1, Path: c.absolute(used.queueFile()), Waits: c.orchestrator.yield()}
+	for _, k := range c.attempts.Of(r.id) {
+		if k.Committed && k.Action == protocol.ActionRetry {
+			a.Attempt++
+		}
+	}
+	who, kind := c.turn(r)
+	if claim := c.claimTo(r); claim != nil {
+		who, a.Worker = claim.Agent, claim.Worker
+		if claim.Waiting {
+			a.State = protocol.TaskPending
+		}
+	}
+	if a.Type = cmp.Or(kind, r.kind); who == lead {
+		a.Agent, a.Source = "team-lead", developer
+	}
+	if kind == "task" {
+		a.Source = "user"
+	}
+	message := sent{}
+	if r.status == awaitingReview || kind == completionReport {
+		message = c.newest(r.id, completionReport)
+	}
+	if message.message == nil && r.status != completed {
+		message = c.newest(r.id, taskAssignment)
+	}
+	if message.message != nil {
+		a.Path, a.Message = c.absolute(message.file), c.raw(message.file, "messages", message.raw)
+	} else if a.Message = c.raw(used.queueFile(), "tasks", r.sum); a.Message == nil {
+		a.Message = c.raw(used.queueFile(), "completed", r.sum)
+	}
+	return a
+}

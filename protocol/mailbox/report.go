@@ -1,0 +1,172 @@
+package mailbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
+)
+
+// reportMessage is a completion report (protocol 003, Completion Report).
+type reportMessage struct {
+	Type     string      `json:"type"`
+	Task     string      `json:"taskId"`
+	Platform string      `json:"platform"`
+	Status   string      `json:"status"`
+	Summary  string      `json:"summary"`
+	Created  []string    `json:"filesCreated"`
+	Modified []string    `json:"filesModified"`
+	Build    buildResult `json:"buildResult"`
+	Issues   []string    `json:"issues,omitzero"`
+	Next     []string    `json:"nextSteps,omitzero"`
+	At       time.Time   `json:"timestamp"`
+}
+
+// buildResult is the result of a build (protocol 003, Build Result Object).
+type buildResult struct {
+	Status  string `json:"status"`
+	Command string `json:"command,omitzero"`
+	Errors  int    `json:"errors"`
+	Output  string `json:"output,omitzero"`
+}
+
+// questionMessage is a question. The document defines none.
+type questionMessage struct {
+	Type     string    `json:"type"`
+	Task     string    `json:"taskId"`
+	Platform string    `json:"platform"`
+	From     string    `json:"from"`
+	Question string    `json:"question"`
+	Options  []string  `json:"options,omitzero"`
+	Blocking bool      `json:"blocking"`
+	At       time.Time `json:"timestamp"`
+}
+
+// Report says how a task goes on or how it ended. Errors: protocol.ErrNoTask, ErrEnded, ErrTaken if another agent has the
+// task, *InvalidError for an illegal step or a message that breaks the document, ErrUnsupported.
+func (c *Client) Report(ctx context.Context, id string, rep protocol.Report, now time.Time) (protocol.Receipt, error) {
+	role, err := roleOf(rep.Agent)
+	if err != nil {
+		return protocol.Receipt{}, err
+	}
+	return c.act(ctx, now, func() (done protocol.Receipt, err error) {
+		r, err := c.task(id)
+		if err != nil {
+			return done, err
+		}
+		if r.status == completed && rep.Kind != protocol.ReportApproved {
+			return done, fmt.Errorf("task %s: %w", r.id, protocol.ErrEnded)
+		}
+		if claim := c.claimTo(r); c.held(claim) && claim.Agent != role {
+			return done, fmt.Errorf("task %s: %w: %s", r.id, protocol.ErrTaken, claim.Agent)
+		}
+		return c.carryOut(r, role, rep)
+	})
+}
+
+// carryOut does what one kind of report means for that agent.
+func (c *Client) carryOut(r *record, role string, rep protocol.Report) (done protocol.Receipt, err error) {
+	review := r.status == awaitingReview || c.reported(r)
+	switch {
+	case rep.Kind == protocol.ReportBlocked:
+		return c.ask(r, role, rep)
+	case rep.Kind == protocol.ReportCancel:
+		return done, fmt.Errorf("cancel task %s: %w: the team lead rejects it instead", r.id, protocol.ErrUnsupported)
+	case role == developer && (rep.Kind == protocol.ReportDone || rep.Kind == protocol.ReportFailed):
+		return c.complete(r, rep)
+	}
+	if err := c.alone(string(rep.Kind) + " task " + r.id); err != nil {
+		return done, err
+	}
+	switch {
+	case rep.Kind == protocol.ReportProgress && (r.status == inProgress || review):
+		return c.receipt(r, protocol.TaskRunning, "status.json shows the activity; this protocol has no place for a percentage"), c.sign(role, "", nil)
+	case rep.Kind == protocol.ReportReturned && (r.status == inProgress || role == lead && review):
+		return reviewer{c.editor}.giveBack(r, role, rep.Summary)
+	case rep.Kind == protocol.ReportFailed && role == lead && review:
+		return reviewer{c.editor}.giveBack(r, role, rep.Summary)
+	case rep.Kind == protocol.ReportApproved && role == lead:
+		return reviewer{c.editor}.approve(r)
+	case rep.Kind == protocol.ReportRejected, rep.Kind == protocol.ReportFailed && role == lead:
+		return reviewer{c.editor}.reject(r, role, rep)
+	case rep.Kind == protocol.ReportDone && role == lead && review:
+		return reviewer{c.editor}.judge(r, rep)
+	case rep.Kind == protocol.ReportDone && role == lead && r.status == inProgress:
+		return c.assign(r, protocol.Order{ID: r.id, Text: rep.Summary, Document: rep.Document, Fields: rep.Fields})
+	}
+	return done, illegal(r, string(rep.Kind)+" by "+role, "that is no step of this protocol")
+}
+
+// complete writes a completion report, and then lets the task await its review. A failure is reported the same way
+// (protocol 003, Error Handling). While the orchestrator lives, it moves the task on itself when its developer has ended.
+func (c *Client) complete(r *record, rep protocol.Report) (done protocol.Receipt, err error) {
+	if r.status != inProgress {
+		return done, illegal(r, "reported", "only a task in progress is")
+	}
+	if claim := c.claimTo(r); claim != nil && claim.Waiting {
+		return done, illegal(r, "reported", "the developer must accept it first")
+	}
+	message := reportMessage{Type: completionReport, Task: r.id, Platform: c.platform(r.id), Status: awaitingReview, Summary: rep.Summary, Created: orEmpty(rep.Created),
+		Modified: orEmpty(rep.Modified), Build: buildResult{Status: buildNotVerified}, Issues: rep.Issues, Next: rep.Next, At: c.Now.UTC()}
+	if f := rep.Failure; f != nil || rep.Kind == protocol.ReportFailed {
+		message.Build.Errors, message.Build.Output = max(1, len(rep.Issues)), strings.Join(rep.Issues, "\n")
+		if f != nil {
+			message.Summary = cmp.Or(rep.Summary, f.Message)
+			message.Build.Output = cmp.Or(message.Build.Output, strings.TrimPrefix(f.Code+": "+f.Message, ": "))
+		}
+	}
+	doc, err := compose(message, rep.Document, rep.Fields)
+	if err == nil {
+		err = checked(doc, completionReport, r.id)
+	}
+	if err != nil {
+		return done, err
+	}
+	box := c.boxFor(lead)
+	done = protocol.Receipt{ID: r.id, State: protocol.TaskWaiting, Path: c.absolute(box)}
+	if err := c.post(box, doc, c.knows(doc, r.updatedAt.At)); err != nil {
+		return done, err
+	}
+	if why := c.orchestrator.yield(); why != "" {
+		done.Note = why + ": it moves the task on when its developer has ended"
+		return done, nil
+	}
+	if err := c.sign(developer, "idle", nil); err != nil {
+		return done, err
+	}
+	if err := c.advanceTo(r, awaitingReview); err != nil {
+		return done, err
+	}
+	return done, c.dropClaim(r.id)
+}
+
+func orEmpty(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// ask writes a question into the team lead's mailbox.
+func (c *Client) ask(r *record, role string, rep protocol.Report) (done protocol.Receipt, err error) {
+	from := role
+	if role == lead {
+		from = "team-lead"
+	}
+	doc, err := compose(questionMessage{Type: "question", Task: r.id, Platform: c.platform(r.id), From: from, Question: rep.Summary,
+		Options: rep.Options, Blocking: true, At: c.Now.UTC()}, rep.Document, rep.Fields)
+	if err != nil {
+		return done, err
+	}
+	m := decodeMessage(0, doc.Value())
+	if m.question == nil || m.task != r.id || folder.FirstText(doc, "question") == "" {
+		return done, invalid("the message is no question about task %s: it needs the question's words", r.id)
+	}
+	box := c.boxFor(lead)
+	done = protocol.Receipt{ID: r.id, State: protocol.TaskWaiting, Path: c.absolute(box)}
+	return done, c.post(box, doc, c.knows(doc, r.updatedAt.At))
+}
