@@ -60,7 +60,7 @@ type Answer struct {
 
 // Answer accepts the first reply and resolves the incident with it. Errors: ErrUnknown, ErrResolved, ErrStale,
 // ErrNoOption, ErrDangerous, or a write error (see Raise).
-func (l *Ledger) Answer(key string, r Reply, now time.Time) (Incident, error) {
+func (l *Incidents) Answer(key string, r Reply, now time.Time) (Incident, error) {
 	return l.change(key, func(i Incident) (Incident, bool, error) {
 		if i.Rev == 0 {
 			return i, false, fmt.Errorf("answer: %w %.64s", ErrUnknown, key)
@@ -159,7 +159,7 @@ func offered(options []rules.Option) string {
 }
 
 // Carry records the outcome of writing the answer to where the agent reads it: success, or the problem.
-func (l *Ledger) Carry(key string, problem error, done bool, now time.Time) error {
+func (l *Incidents) Carry(key string, problem error, done bool, now time.Time) error {
 	_, err := l.change(key, func(i Incident) (Incident, bool, error) {
 		if i.Answer == nil || !i.Answer.Carried.IsZero() {
 			return i, false, nil
@@ -179,14 +179,14 @@ func (l *Ledger) Carry(key string, problem error, done bool, now time.Time) erro
 }
 
 // Uncarried lists the incidents whose answer has not reached the agent's files yet, oldest answer first.
-func (l *Ledger) Uncarried() []Incident {
+func (l *Incidents) Uncarried() []Incident {
 	return l.pick(Incident.isUncarried, func(a, b Incident) int {
 		return cmp.Or(a.Answer.At.Compare(b.Answer.At), strings.Compare(a.Key, b.Key))
 	})
 }
 
 // Snooze silences an incident until the given time. Errors as for Resolve.
-func (l *Ledger) Snooze(key string, until time.Time) (Incident, error) {
+func (l *Incidents) Snooze(key string, until time.Time) (Incident, error) {
 	return l.end(key, "snooze", func(i Incident) (Incident, bool) {
 		i, ok := acknowledge(i, wall(until))
 		if ok {

@@ -21,7 +21,7 @@ func twoOptions() []rules.Option {
 	return []rules.Option{{ID: "1", Label: "Production"}, {ID: "2", Label: "Staging"}, {ID: "drop", Label: "Drop it", Dangerous: true}}
 }
 
-func asked(t *testing.T, a rules.Alert) (*Ledger, Incident) {
+func asked(t *testing.T, a rules.Alert) (*Incidents, Incident) {
 	t.Helper()
 	l, _, err := Open(t.TempDir())
 	if err != nil {

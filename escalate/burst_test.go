@@ -41,10 +41,10 @@ func TestManyDifferentAreGathered(t *testing.T) {
 				want(t, "popups", r.desktop.count(), c.popups)
 				want(t, "windows", len(r.desktop.keys()), c.windows)
 				want(t, "sentences", r.speech.count(), c.voices)
-				want(t, "ledger", len(r.ledger.List()), 100)
-				want(t, "owed", len(r.ledger.owed()), 0)
+				want(t, "incidents", len(r.incidents.List()), 100)
+				want(t, "owed", len(r.incidents.owed()), 0)
 				t.Log(r.desktop.titles(), r.speech.said())
-				for _, i := range r.ledger.List() {
+				for _, i := range r.incidents.List() {
 					if !i.reached(ChannelDesktop) || !i.reached(ChannelSpeech) {
 						t.Fatalf("%s is not marked as delivered: %+v", i.Summary, i.Deliveries)
 					}
@@ -79,7 +79,7 @@ func TestSilentInSummary(t *testing.T) {
 		want(t, "last popup", r.desktop.titles()[3], "5 more incidents")
 		want(t, "popups", r.desktop.count(), 4)
 		want(t, "last sentence", r.speech.said()[1], "6 more incidents: task1 failed; task2 failed; task3 failed; and 3 others.")
-		want(t, "owed", len(r.ledger.owed()), 0)
+		want(t, "owed", len(r.incidents.owed()), 0)
 	})
 }
 
@@ -96,9 +96,9 @@ func TestSummaryIsWithdrawnWithItsLastIncident(t *testing.T) {
 		stands := func() bool { return r.desktop.open(summary) }
 		for left := 5; left > 0; left-- {
 			want(t, fmt.Sprint("the summary stands with ", left, " left"), stands(), true)
-			for _, i := range r.ledger.List() {
+			for _, i := range r.incidents.List() {
 				if i.showsPopup(summary) {
-					r.ledger.Resolve(i.Key, rules.ByFiles, "done", time.Now())
+					r.incidents.Resolve(i.Key, rules.ByFiles, "done", time.Now())
 					break
 				}
 			}
@@ -106,7 +106,7 @@ func TestSummaryIsWithdrawnWithItsLastIncident(t *testing.T) {
 		}
 		want(t, "the summary stands", stands(), false)
 		want(t, "windows", r.desktop.up(), 3)
-		want(t, "owed", len(r.ledger.owed()), 0)
+		want(t, "owed", len(r.incidents.owed()), 0)
 	})
 }
 
@@ -140,7 +140,7 @@ func TestManyRecoveriesAreGathered(t *testing.T) {
 		want(t, "notices", len(titles), 8)
 		want(t, "the summary", titles[7], "17 more incidents over")
 		want(t, "windows: one quiet one each, and their summary", r.desktop.up(), 4)
-		want(t, "owed", len(r.ledger.owed()), 0)
+		want(t, "owed", len(r.incidents.owed()), 0)
 	})
 }
 
@@ -155,6 +155,6 @@ func TestManyUndeliveredAreGatheredAtTheirRetry(t *testing.T) {
 		r.desktop.set(nil)
 		r.after(20 * time.Minute)
 		want(t, "few windows", r.desktop.up() <= 7, true)
-		want(t, "owed", len(r.ledger.owed()), 0)
+		want(t, "owed", len(r.incidents.owed()), 0)
 	})
 }

@@ -14,7 +14,7 @@ func (c *Dispatcher) push(w *channelState, d *dispatch, now time.Time) {
 		if c.news.on(now) || d.summary != "" {
 			q.fold, q.hold = true, c.news.until
 		}
-		isFirst := slices.ContainsFunc(d.live(c.ledger), func(i Incident) bool { return i.Called.IsZero() })
+		isFirst := slices.ContainsFunc(d.live(c.incidents), func(i Incident) bool { return i.Called.IsZero() })
 		q.fold = q.fold || !isFirst
 	}
 	d.waiting++
@@ -24,7 +24,7 @@ func (c *Dispatcher) push(w *channelState, d *dispatch, now time.Time) {
 // sweep removes queued entries whose news is outdated, so that their replacements need not wait for them. It also stops
 // a sentence that is no longer needed. See docs/decisions.md, "An answer stops the voice".
 func (c *Dispatcher) sweep() {
-	outdated := func(q *queued) bool { return q.job != jobAnnounce && len(q.live(c.ledger)) == 0 }
+	outdated := func(q *queued) bool { return q.job != jobAnnounce && len(q.live(c.incidents)) == 0 }
 	for _, w := range c.channels {
 		if w.busy && w.now.stop != nil && !slices.ContainsFunc(w.now.queued, func(q *queued) bool { return !outdated(q) }) {
 			close(w.now.stop)
@@ -33,7 +33,7 @@ func (c *Dispatcher) sweep() {
 		for _, q := range w.remove(outdated) {
 			if q.job == jobWithdraw { // a remaining withdrawal is collected again
 				delete(c.leaving, q.members[0].key)
-				c.ledger.signal()
+				c.incidents.signal()
 				continue
 			}
 			c.conclude(q.dispatch, w, deliveryResult{})
@@ -67,7 +67,7 @@ func (c *Dispatcher) compose(w *channelState, taken []*queued, now time.Time) (c
 	var j call
 	var news []Incident
 	for _, q := range taken {
-		live := q.live(c.ledger)
+		live := q.live(c.incidents)
 		if w.speaks() {
 			live = slices.DeleteFunc(live, func(i Incident) bool { return c.routes.silent(i, now) })
 			live = q.spare(live)
@@ -89,7 +89,7 @@ func (c *Dispatcher) compose(w *channelState, taken []*queued, now time.Time) (c
 	if w.speaks() {
 		c.begin(w.Name, news)
 	} else {
-		earlier = onSummary(c.ledger, j.told)
+		earlier = onSummary(c.incidents, j.told)
 	}
 	j.notice = noticeFor(j.queued, news, earlier)
 	j.notice.Hushed, _ = c.routes.cfg.QuietHours.On(now)
@@ -114,7 +114,7 @@ func noticeFor(entries []*queued, news, earlier []Incident) Notice {
 }
 
 // onSummary lists the open incidents that are on the summary popup, except those in but.
-func onSummary(l *Ledger, but map[string]bool) []Incident {
+func onSummary(l *Incidents, but map[string]bool) []Incident {
 	return slices.DeleteFunc(l.List(), func(i Incident) bool {
 		return but[i.Key] || i.State != rules.Raised || !i.showsPopup(newsKey)
 	})

@@ -64,7 +64,7 @@ type drama struct {
 	acked  map[string]bool // acknowledgements that returned without an error
 }
 
-func (s *drama) begin(l *life) (*Ledger, func()) {
+func (s *drama) begin(l *life) (*Incidents, func()) {
 	s.t.Helper()
 	led, faults, err := Open(s.dir)
 	if err != nil || len(faults) > 0 {
@@ -88,9 +88,9 @@ func (s *drama) begin(l *life) (*Ledger, func()) {
 	return led, stop
 }
 
-// look stands in for a scan by the supervisor: it raises the alerts that the ledger lacks and resolves those that the
+// look stands in for a scan by the supervisor: it raises the alerts that do not exist yet and resolves those that the
 // files no longer show.
-func look(l *Ledger, truth []rules.Alert) {
+func look(l *Incidents, truth []rules.Alert) {
 	heads, present := l.Heads(), map[string]bool{}
 	for _, a := range truth {
 		a = a.Tidy()

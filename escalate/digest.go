@@ -22,10 +22,10 @@ const (
 
 // digest is the daily list of the open incidents.
 type digest struct {
-	ledger *Ledger
-	at     string    // Config.Digest
-	last   time.Time // when it was last announced; zero: not read yet
-	log    *slog.Logger
+	incidents *Incidents
+	at        string    // Config.Digest
+	last      time.Time // when it was last announced; zero: not read yet
+	log       *slog.Logger
 }
 
 // next reports whether the digest is due, and returns when the next one is (zero: never).
@@ -46,7 +46,7 @@ func (d *digest) next(now time.Time) (next time.Time, due bool) {
 
 // read reads the time of the last digest. A time that is unreadable or in the future is replaced by now.
 func (d *digest) read(now time.Time) time.Time {
-	b, _ := os.ReadFile(filepath.Join(d.ledger.dir, digestFile))
+	b, _ := os.ReadFile(filepath.Join(d.incidents.dir, digestFile))
 	t, err := time.Parse(time.RFC3339, strings.TrimSpace(string(b)))
 	if err != nil || t.After(now) {
 		d.delivered(now)
@@ -57,14 +57,14 @@ func (d *digest) read(now time.Time) time.Time {
 
 // delivered writes the time of a digest. It is called only after delivery, so that a crash does not lose a day's digest.
 func (d *digest) delivered(now time.Time) {
-	if err := d.ledger.put(d.ledger.dir, digestFile, []byte(wall(now).Format(time.RFC3339)+"\n")); err != nil {
+	if err := d.incidents.put(d.incidents.dir, digestFile, []byte(wall(now).Format(time.RFC3339)+"\n")); err != nil {
 		d.log.Error("write the time of the digest", "error", err)
 	}
 }
 
 // compose lists the open incidents, including those that are only listed; false if there are none.
 func (d *digest) compose() (Notice, bool) {
-	open := d.ledger.List()
+	open := d.incidents.List()
 	title := counted(len(open), "incident") + " open"
 	text := listed(open, func(i Incident) string {
 		return fmt.Sprintf("%s, %s: %s", i.Severity, cmp.Or(i.State, rules.Raised), i.Summary)
@@ -72,7 +72,7 @@ func (d *digest) compose() (Notice, bool) {
 	return Notice{Key: rules.Key("", "", "", "", "digest", ""), Severity: protocol.Low, Title: title, Text: text, Spoken: title, Quiet: true}, len(open) > 0
 }
 
-// announce sends a message outside the ledger to the first channel in its rest that is not the voice.
+// announce sends a message that is no incident to the first channel in its rest that is not the voice.
 func (c *Dispatcher) announce(d *dispatch) {
 	n := slices.IndexFunc(d.rest, func(w *channelState) bool { return !w.speaks() })
 	if n < 0 {
@@ -105,7 +105,7 @@ func (c *Dispatcher) refresh(w *channelState) {
 		born = old.since
 	}
 	d := &dispatch{job: jobAnnounce, popup: newsKey, compose: func() (Notice, bool) {
-		left := onSummary(c.ledger, nil)
+		left := onSummary(c.incidents, nil)
 		if len(left) == 0 {
 			return Notice{}, false
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// dispatch is one notice, one withdrawal of a popup, or one message outside the ledger, on its way through the channels.
+// dispatch is one notice, one withdrawal of a popup, or one message that is no incident, on its way through the channels.
 type dispatch struct {
 	job      jobKind
 	members  []burstMember
@@ -27,9 +27,9 @@ type dispatch struct {
 	failures []string
 }
 
-// live lists the incidents of a dispatch that have not changed since it was made. The ledger is read again before every
+// live lists the incidents of a dispatch that have not changed since it was made. The incidents are read again before every
 // step, because the operator may have acknowledged an incident meanwhile.
-func (d *dispatch) live(l *Ledger) []Incident {
+func (d *dispatch) live(l *Incidents) []Incident {
 	var live []Incident
 	for _, m := range d.members {
 		if i, ok := l.get(m.key); ok && i.Notice == m.rev && i.job() == d.job {
@@ -104,7 +104,7 @@ func (c *Dispatcher) start(d *dispatch, now time.Time) {
 
 // dropChanged drops the members that changed while they waited for their summary, and returns the others.
 func (c *Dispatcher) dropChanged(d *dispatch) []Incident {
-	live := d.live(c.ledger)
+	live := d.live(c.incidents)
 	keys := keysOf(live)
 	d.members = slices.DeleteFunc(d.members, func(m burstMember) bool {
 		if !keys[m.key] {
@@ -149,7 +149,7 @@ func (c *Dispatcher) conclude(d *dispatch, w *channelState, r deliveryResult) {
 	case r.word != "":
 		log.Info("deliver")
 	}
-	allProved := !slices.ContainsFunc(d.live(c.ledger), func(i Incident) bool { return !d.proved[i.Key] })
+	allProved := !slices.ContainsFunc(d.live(c.incidents), func(i Incident) bool { return !d.proved[i.Key] })
 	next := d.waiting == 0 && len(d.rest) > 0 && !allProved
 	done := d.waiting == 0 && !next
 	for _, m := range d.members {
@@ -173,7 +173,7 @@ func (c *Dispatcher) settles(d *dispatch, m burstMember) bool {
 	if d.proved[m.key] || d.job == jobRecovery {
 		return true
 	}
-	i, _ := c.ledger.get(m.key)
+	i, _ := c.incidents.get(m.key)
 	failed := c.retries[jobOf(i)].failed
 	return !i.Called.IsZero() && failed > 0 && failed+1 >= remindMost
 }
@@ -184,7 +184,7 @@ func (c *Dispatcher) settleAll(d *dispatch) {
 		if !c.settles(d, m) {
 			continue
 		}
-		if err := c.ledger.settle(m); err != nil {
+		if err := c.incidents.settle(m); err != nil {
 			c.log.Error("settle notice", "key", m.key, "error", err)
 		}
 	}
@@ -192,7 +192,7 @@ func (c *Dispatcher) settleAll(d *dispatch) {
 
 func (c *Dispatcher) delivered(d *dispatch, m burstMember, w *channelState, r deliveryResult) Delivery {
 	out := Delivery{Channel: w.Name, Result: r.word, OK: r.err == nil, Error: textOf(r.err), Rev: m.rev, Recovery: d.job == jobRecovery}
-	if i, _ := c.ledger.get(m.key); i.Called.IsZero() {
+	if i, _ := c.incidents.get(m.key); i.Called.IsZero() {
 		out.rung = c.routes.firstRung(i)
 	}
 	if !out.Recovery && w.Withdraw != nil { // after a timeout, or if it shows nothing now, the server may still show the popup later
@@ -209,9 +209,9 @@ func (c *Dispatcher) finish(d *dispatch) {
 	for _, m := range d.members {
 		delete(c.busy, m.key)
 	}
-	c.ledger.signal() // collect skipped these incidents while they were busy
+	c.incidents.signal() // collect skipped these incidents while they were busy
 	lost := false
-	for _, i := range d.live(c.ledger) {
+	for _, i := range d.live(c.incidents) {
 		if d.job == jobTell {
 			lost = lost || i.Called.IsZero()
 			c.retries.failed(jobOf(i), c.now())
@@ -247,7 +247,7 @@ func (c *Dispatcher) gone(d *dispatch, channel, result string, err error) {
 // needsWithdrawal reports whether to withdraw a popup. A summary popup stays while it shows other incidents, or
 // is about to be replaced.
 func (c *Dispatcher) needsWithdrawal(d *dispatch, w *channelState) bool {
-	if d.popup != newsKey || c.summaries == 0 && len(onSummary(c.ledger, map[string]bool{d.members[0].key: true})) == 0 {
+	if d.popup != newsKey || c.summaries == 0 && len(onSummary(c.incidents, map[string]bool{d.members[0].key: true})) == 0 {
 		return true
 	}
 	c.gone(d, w.Name, ResultWithdrawn, nil)

@@ -12,7 +12,7 @@ import (
 // mostSleep bounds a wait of the dispatcher: timers stop while the machine sleeps; the wall clock does not.
 const mostSleep = 30 * time.Second
 
-// Dispatcher delivers the Ledger's incidents to the operator. The ledger is its queue: every open, undelivered
+// Dispatcher delivers the incidents to the operator. They are its queue: every open, undelivered
 // incident is delivered, also after a crash, and callers need not announce a new incident.
 type Dispatcher struct {
 	recorder
@@ -31,9 +31,9 @@ type Dispatcher struct {
 }
 
 // NewDispatcher creates a dispatcher; Run starts it. Channels are in the configured order (Config.Channels).
-func NewDispatcher(l *Ledger, cfg Config, channels []Channel, now func() time.Time, log *slog.Logger) *Dispatcher {
-	c := &Dispatcher{recorder: recorder{ledger: l, now: now, log: log}, routes: routes{cfg: cfg}, results: make(chan deliveryResult, len(channels)),
-		busy: map[string]bool{}, leaving: map[string]bool{}, retries: retries{}, digest: digest{ledger: l, at: cfg.Digest, log: log}}
+func NewDispatcher(l *Incidents, cfg Config, channels []Channel, now func() time.Time, log *slog.Logger) *Dispatcher {
+	c := &Dispatcher{recorder: recorder{incidents: l, now: now, log: log}, routes: routes{cfg: cfg}, results: make(chan deliveryResult, len(channels)),
+		busy: map[string]bool{}, leaving: map[string]bool{}, retries: retries{}, digest: digest{incidents: l, at: cfg.Digest, log: log}}
 	for _, ch := range channels {
 		c.routes.channels = append(c.routes.channels, ch.Name)
 		c.channels = append(c.channels, &channelState{caller: &caller{Channel: ch, calls: make(chan call, 1)}})
@@ -42,7 +42,7 @@ func NewDispatcher(l *Ledger, cfg Config, channels []Channel, now func() time.Ti
 }
 
 // Run delivers until ctx ends, then waits for the calls in progress and records those that succeeded. It may be
-// called once, and a ledger has at most one running dispatcher.
+// called once, and a folder of incidents has at most one running dispatcher.
 func (c *Dispatcher) Run(ctx context.Context) error {
 	var callers sync.WaitGroup
 	for _, w := range c.channels {
@@ -61,7 +61,7 @@ func (c *Dispatcher) Run(ctx context.Context) error {
 			callers.Wait()
 			c.drain()
 			return nil
-		case <-c.ledger.changed:
+		case <-c.incidents.changed:
 		case r := <-c.results:
 			c.settle(r)
 		case <-due:
@@ -87,8 +87,8 @@ func (c *Dispatcher) drain() {
 
 // step does everything that is due and returns when the next work is due (zero: when something changes).
 func (c *Dispatcher) step(now time.Time) time.Time {
-	wake, err := c.ledger.advance(c.routes.cfg, c.routes.channels, now)
-	if flushed := c.ledger.Flush(); err != nil || flushed != nil {
+	wake, err := c.incidents.advance(c.routes.cfg, c.routes.channels, now)
+	if flushed := c.incidents.Flush(); err != nil || flushed != nil {
 		wake = earlier(wake, now.Add(retryFirst))
 	}
 	c.sweep()
@@ -110,12 +110,12 @@ func (c *Dispatcher) step(now time.Time) time.Time {
 	return wake
 }
 
-// collect starts every job in the ledger, except those in progress and those waiting after a failure.
+// collect starts the job of every incident, except those in progress and those waiting after a failure.
 func (c *Dispatcher) collect(now time.Time) (wake time.Time) {
 	owed := map[jobKey]bool{}
 	var morning []burstMember // notices that waited for the end of the quiet hours
-	causes := c.ledger.causes()
-	for _, i := range c.ledger.owed() {
+	causes := c.incidents.causes()
+	for _, i := range c.incidents.owed() {
 		what := jobOf(i)
 		owed[what] = true
 		if what.job == jobWithdraw && c.leaving[i.Key] || what.job != jobWithdraw && c.busy[i.Key] {
@@ -189,7 +189,7 @@ func (c *Dispatcher) startMorning(waited []burstMember, now time.Time) {
 	var together []burstMember
 	summary := false
 	for _, m := range waited {
-		i, _ := c.ledger.get(m.key)
+		i, _ := c.incidents.get(m.key)
 		if i.showsPopup(m.key) {
 			c.start(&dispatch{job: jobTell, members: []burstMember{m}}, now)
 			continue

@@ -15,17 +15,17 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// room is the operator's environment: a screen, a voice, a ledger and the dispatcher between them.
+// room is the operator's environment: a screen, a voice, incidents and the dispatcher between them.
 type room struct {
-	t       *testing.T
-	dir     string
-	ledger  *Ledger
-	desktop *fake
-	speech  *fake
-	stop    func()
-	cfg     Config
-	push    *fake
-	courier *Dispatcher
+	t         *testing.T
+	dir       string
+	incidents *Incidents
+	desktop   *fake
+	speech    *fake
+	stop      func()
+	cfg       Config
+	push      *fake
+	courier   *Dispatcher
 }
 
 // plainLadders returns a configuration without reminders: each incident is announced once.
@@ -166,17 +166,17 @@ func (r *room) start() {
 	if err != nil || len(faults) > 0 {
 		r.t.Fatalf("Open: %v, faults %v", err, faults)
 	}
-	r.ledger = l
+	r.incidents = l
 	r.stop = runWith(l, r.cfg, r.channels(), &r.courier)
 }
 
 // run starts a dispatcher and returns a function that stops it.
-func run(l *Ledger, channels []Channel) (stop func()) {
+func run(l *Incidents, channels []Channel) (stop func()) {
 	var c *Dispatcher
 	return runWith(l, Config{Ladder: plainLadders()}, channels, &c)
 }
 
-func runWith(l *Ledger, cfg Config, channels []Channel, to **Dispatcher) (stop func()) {
+func runWith(l *Incidents, cfg Config, channels []Channel, to **Dispatcher) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	c := NewDispatcher(l, cfg, channels, time.Now, slog.New(slog.DiscardHandler))
@@ -189,7 +189,7 @@ func (r *room) restart() { r.t.Helper(); r.stop(); r.start() }
 
 func (r *room) raise(a rules.Alert) Incident {
 	r.t.Helper()
-	i, _, err := r.ledger.Raise(a, time.Now())
+	i, _, err := r.incidents.Raise(a, time.Now())
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func (r *room) after(d time.Duration) { time.Sleep(d); synctest.Wait() }
 
 func (r *room) incident(key string) Incident {
 	r.t.Helper()
-	i, err := r.ledger.Find(key)
+	i, err := r.incidents.Find(key)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestNoRecoveryNotice(t *testing.T) {
 			inRoom(t, func(t *testing.T, r *room) {
 				i := r.raise(c.alert)
 				r.after(time.Minute)
-				if _, err := r.ledger.Resolve(i.Key, c.by, "", time.Now()); err != nil {
+				if _, err := r.incidents.Resolve(i.Key, c.by, "", time.Now()); err != nil {
 					t.Fatal(err)
 				}
 				r.after(time.Minute)
@@ -430,7 +430,7 @@ func TestAck(t *testing.T) {
 		a.Blocking = true
 		i := r.raise(a)
 		r.after(time.Second)
-		if _, err := r.ledger.Ack(i.Key, cfg, time.Now()); err != nil {
+		if _, err := r.incidents.Ack(i.Key, cfg, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		r.after(29 * time.Minute)
@@ -454,7 +454,7 @@ func TestAckOfWhatWaits(t *testing.T) {
 		r.raise(trouble("7", protocol.Critical))
 		i := r.raise(trouble("8", protocol.Critical))
 		r.after(time.Second)
-		if _, err := r.ledger.Ack(i.Key, Config{Ack: time.Hour}, time.Now()); err != nil {
+		if _, err := r.incidents.Ack(i.Key, Config{Ack: time.Hour}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		r.after(time.Second)
@@ -492,7 +492,7 @@ func TestSpeechOrderAndStaleness(t *testing.T) {
 		want(t, "sentences", r.speech.count(), 5)
 		want(t, "deliveries", r.results(a.Key), "desktop shown, speech dropped")
 		want(t, "windows", r.desktop.up(), 6)
-		want(t, "owed", len(r.ledger.owed()), 0)
+		want(t, "owed", len(r.incidents.owed()), 0)
 	})
 }
 
@@ -511,7 +511,7 @@ func TestBrokenNotifier(t *testing.T) {
 		r.after(time.Hour)
 		want(t, "attempts", fmt.Sprint(at), "[0s 30s 1m30s 3m30s 7m30s 15m30s 30m30s 45m30s]")
 		want(t, "state", r.incident(i.Key).State, rules.Raised)
-		want(t, "ledger", len(r.ledger.List()), 2)
+		want(t, "incidents", len(r.incidents.List()), 2)
 		b := r.incident(brokenKey)
 		want(t, "its count", b.Count, 1)
 		want(t, "its deliveries", len(b.Deliveries), 0)
@@ -522,7 +522,7 @@ func TestBrokenNotifier(t *testing.T) {
 		r.after(time.Second)
 		want(t, "popups after a restart", r.desktop.count(), 1)
 		want(t, "notifier_broken", r.incident(brokenKey).State, rules.Resolved)
-		want(t, "owed", len(r.ledger.owed()), 0)
+		want(t, "owed", len(r.incidents.owed()), 0)
 	})
 }
 

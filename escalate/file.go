@@ -40,12 +40,12 @@ type files struct {
 func readAll(dir string) (f files, err error) {
 	root, err := jsonfile.Open(dir)
 	if err != nil {
-		return f, fmt.Errorf("read the incident ledger: %w", err)
+		return f, fmt.Errorf("read the incidents: %w", err)
 	}
 	defer root.Close()
 	names, _, err := root.List(".")
 	if err != nil {
-		return f, fmt.Errorf("read the incident ledger: %w", err)
+		return f, fmt.Errorf("read the incidents: %w", err)
 	}
 	slices.Sort(names)
 	f.bad = map[string]error{}
@@ -88,27 +88,27 @@ func load(dir string) ([]Incident, []protocol.Fault, error) {
 	return f.incidents, faults, nil
 }
 
-// ReadAll reads the incidents of a ledger that another process may have open, and changes nothing. Unreadable files are
+// ReadAll reads incidents that another process may have open, and changes nothing. Unreadable files are
 // skipped.
 func ReadAll(dir string) []Incident {
 	f, _ := readAll(dir)
 	return f.incidents
 }
 
-// ReadHeads reads the heads of a ledger as ReadAll does.
-func ReadHeads(dir string) map[string]rules.Head { return ReadLedger(dir).Heads() }
+// ReadHeads reads the heads of the incidents as ReadAll does.
+func ReadHeads(dir string) map[string]rules.Head { return ReadIncidents(dir).Heads() }
 
-// ReadLedger returns a read-only ledger of what ReadAll finds: changes to it cannot be written.
-func ReadLedger(dir string) *Ledger {
-	l := newLedger(dir)
-	l.put = func(string, string, []byte) error { return errors.New("this ledger is only read") }
+// ReadIncidents returns what ReadAll finds, read-only: changes to it cannot be written.
+func ReadIncidents(dir string) *Incidents {
+	l := newIncidents(dir)
+	l.put = func(string, string, []byte) error { return errors.New("these incidents are only read") }
 	for _, i := range ReadAll(dir) {
 		l.publish(i)
 	}
 	return l
 }
 
-// read reads the incident with that key from the ledger's folder.
+// read reads the incident with that key from its folder.
 func read(root *jsonfile.Root, key string) (Incident, error) {
 	blob, err := root.Read(key+".json", maxFile)
 	if errors.Is(err, jsonfile.ErrHostile) || errors.Is(err, jsonfile.ErrTooBig) {

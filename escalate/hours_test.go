@@ -99,10 +99,10 @@ func TestQuietHours(t *testing.T) {
 		want(t, "a critical one comes through, without a voice", r.diary(start), "D 0s, P 3m")
 		want(t, "without a sound", r.desktop.notices[0].Hushed, true)
 		r.restart()
-		if _, err := r.ledger.Ack(night.Key, Config{Ack: 100 * time.Hour}, time.Now()); err != nil {
+		if _, err := r.incidents.Ack(night.Key, Config{Ack: 100 * time.Hour}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		r.ledger.Resolve(r.incident(trouble("other", protocol.Medium).Tidy().Key).Key, rules.ByFiles, "", time.Now())
+		r.incidents.Resolve(r.incident(trouble("other", protocol.Medium).Tidy().Key).Key, rules.ByFiles, "", time.Now())
 		r.after(7*time.Hour + 50*time.Minute)
 		want(t, "nothing else in the night", r.desktop.count(), 1)
 		r.atClock(7, 0)
@@ -184,7 +184,7 @@ func TestDigest(t *testing.T) {
 		r.start()
 		r.after(time.Second)
 		want(t, "made up for after a start", r.desktop.count(), 2)
-		r.ledger.Resolve(trouble("7", protocol.Low).Tidy().Key, rules.ByFiles, "", time.Now())
+		r.incidents.Resolve(trouble("7", protocol.Low).Tidy().Key, rules.ByFiles, "", time.Now())
 		r.after(72 * time.Hour)
 		want(t, "nothing open, nothing said", r.desktop.count(), 2)
 	})

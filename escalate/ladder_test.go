@@ -108,11 +108,11 @@ func TestLadderOverRestarts(t *testing.T) {
 func TestLadderEnds(t *testing.T) {
 	for name, end := range map[string]func(r *room, key string) error{
 		"resolved by files": func(r *room, key string) error {
-			_, err := r.ledger.Resolve(key, rules.ByFiles, "", time.Now())
+			_, err := r.incidents.Resolve(key, rules.ByFiles, "", time.Now())
 			return err
 		},
 		"answered": func(r *room, key string) error {
-			_, err := r.ledger.Answer(key, Reply{Option: "as you like", Via: ViaCommand}, time.Now())
+			_, err := r.incidents.Answer(key, Reply{Option: "as you like", Via: ViaCommand}, time.Now())
 			return err
 		},
 	} {
@@ -138,7 +138,7 @@ func TestAckStopsTheLadder(t *testing.T) {
 		start := time.Now()
 		i := r.raise(trouble("7", protocol.Critical))
 		r.after(30 * time.Second)
-		if _, err := r.ledger.Ack(i.Key, r.cfg, time.Now()); err != nil {
+		if _, err := r.incidents.Ack(i.Key, r.cfg, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		r.after(4*time.Hour + 2*time.Minute)
@@ -162,8 +162,8 @@ func TestRungThatFails(t *testing.T) {
 		i := r.raise(trouble("7", protocol.High))
 		r.after(time.Hour)
 		want(t, "tries", tried, remindMost)
-		want(t, "owed", len(r.ledger.owed()), 0)
-		want(t, "ledger", len(r.ledger.List()), 1) // the operator was reached: the notifier is not broken
+		want(t, "owed", len(r.incidents.owed()), 0)
+		want(t, "incidents", len(r.incidents.List()), 1) // the operator was reached: the notifier is not broken
 		r.push.set(nil)
 		r.after(4 * time.Hour)
 		want(t, "pushes", r.push.count(), 1)
@@ -216,13 +216,13 @@ func TestFullDiskIsToldOfAnyway(t *testing.T) {
 	inRoom(t, func(t *testing.T, r *room) {
 		var full atomic.Bool
 		full.Store(true)
-		r.ledger.put = func(dir, name string, b []byte) error {
+		r.incidents.put = func(dir, name string, b []byte) error {
 			if full.Load() {
 				return errors.New("no space left on device")
 			}
 			return put(dir, name, b)
 		}
-		i, _, err := r.ledger.Raise(trouble("7", protocol.High), time.Now())
+		i, _, err := r.incidents.Raise(trouble("7", protocol.High), time.Now())
 		if err == nil {
 			t.Error("no error")
 		}
@@ -242,7 +242,7 @@ func TestAnswerSilencesTheVoice(t *testing.T) {
 		r.speech.set(takes(30 * time.Second))
 		i := r.raise(trouble("7", protocol.Critical))
 		r.after(3 * time.Second)
-		if _, err := r.ledger.Answer(i.Key, Reply{Option: "as you like", Via: ViaCommand}, time.Now()); err != nil {
+		if _, err := r.incidents.Answer(i.Key, Reply{Option: "as you like", Via: ViaCommand}, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		r.after(time.Millisecond)
@@ -253,15 +253,15 @@ func TestAnswerSilencesTheVoice(t *testing.T) {
 		r.raise(trouble("8", protocol.Critical))
 		r.after(31 * time.Second)
 		want(t, "the voice is free for the next", strings.Join(r.speech.said(), ", "), "Jesse, 8 failed.")
-		want(t, "owed", len(r.ledger.owed()), 0)
+		want(t, "owed", len(r.incidents.owed()), 0)
 	})
 }
 
 // die ends the run like a kill: nothing more is written.
 func (r *room) die() {
-	r.ledger.writing.Lock()
-	r.ledger.put = func(string, string, []byte) error { return errors.New("dead") }
-	r.ledger.writing.Unlock()
+	r.incidents.writing.Lock()
+	r.incidents.put = func(string, string, []byte) error { return errors.New("dead") }
+	r.incidents.writing.Unlock()
 	r.restart()
 }
 
@@ -278,7 +278,7 @@ func TestKilledInTheMidstOfASentence(t *testing.T) {
 		}
 		r.after(time.Minute)
 		want(t, "begun", begun, 2)
-		want(t, "owed", len(r.ledger.owed()), 0)
+		want(t, "owed", len(r.incidents.owed()), 0)
 		want(t, "popups", r.desktop.count(), 1)
 		want(t, "deliveries", r.results(i.Key), "desktop shown, speech begun again")
 	})

@@ -11,7 +11,7 @@ import (
 )
 
 // List returns the unresolved incidents, most severe first, then newest first.
-func (l *Ledger) List() []Incident {
+func (l *Incidents) List() []Incident {
 	return l.pick(Incident.isOpen, func(a, b Incident) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), b.Last.Compare(a.Last), strings.Compare(a.Key, b.Key))
 	})
@@ -32,7 +32,7 @@ func Popups(open []Incident) []string {
 
 // Standing returns the notice for a popup that is on screen, or was when its server exited: that of an open incident,
 // or the summary of several. It returns false if no open incident has that popup.
-func (l *Ledger) Standing(popup string) (Notice, bool) {
+func (l *Incidents) Standing(popup string) (Notice, bool) {
 	if i, ok := l.get(popup); ok {
 		return noticeOf(i), i.State == rules.Raised && i.showsPopup(popup)
 	}
@@ -45,24 +45,24 @@ func (l *Ledger) Standing(popup string) (Notice, bool) {
 }
 
 // Shows reports whether the popup with that key is for an open incident.
-func (l *Ledger) Shows(popup string) bool {
+func (l *Incidents) Shows(popup string) bool {
 	return len(l.pick(func(i Incident) bool { return i.State == rules.Raised && (i.showsPopup(popup) || i.Key == popup) }, nil)) > 0
 }
 
 // owed lists the incidents with a job, in the order of processing.
-func (l *Ledger) owed() []Incident {
+func (l *Incidents) owed() []Incident {
 	return l.pick(func(i Incident) bool { return i.job() != jobNone }, func(a, b Incident) int {
 		return cmp.Or(b.Severity.Rank()-a.Severity.Rank(), a.Last.Compare(b.Last), strings.Compare(a.Key, b.Key))
 	})
 }
 
 // causes lists the open incidents that may explain others.
-func (l *Ledger) causes() []Incident {
+func (l *Incidents) causes() []Incident {
 	return l.pick(func(i Incident) bool { return i.isOpen() && consequences[i.Kind] != nil }, nil)
 }
 
 // pick lists the active incidents for which is reports true.
-func (l *Ledger) pick(is func(Incident) bool, order func(a, b Incident) int) (list []Incident) {
+func (l *Incidents) pick(is func(Incident) bool, order func(a, b Incident) int) (list []Incident) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	for key := range l.active {
@@ -78,7 +78,7 @@ func (l *Ledger) pick(is func(Incident) bool, order func(a, b Incident) int) (li
 
 // Find returns the incident whose key starts with prefix. An open incident takes precedence over resolved ones.
 // Errors: ErrUnknown, ErrAmbiguous.
-func (l *Ledger) Find(prefix string) (Incident, error) {
+func (l *Incidents) Find(prefix string) (Incident, error) {
 	if i, ok := l.get(prefix); ok {
 		return i, nil
 	}
@@ -111,7 +111,7 @@ func (l *Ledger) Find(prefix string) (Incident, error) {
 
 // Heads returns the head of every incident, including resolved ones. The map must not be modified. It never changes,
 // and the same map is returned until a head changes.
-func (l *Ledger) Heads() map[string]rules.Head {
+func (l *Incidents) Heads() map[string]rules.Head {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.heads == nil {
@@ -123,14 +123,14 @@ func (l *Ledger) Heads() map[string]rules.Head {
 	return l.heads
 }
 
-func (l *Ledger) get(key string) (Incident, bool) {
+func (l *Incidents) get(key string) (Incident, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	i, ok := l.all[key]
 	return i, ok
 }
 
-func (l *Ledger) isUnsaved(key string) bool {
+func (l *Incidents) isUnsaved(key string) bool {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	return l.unsaved[key]

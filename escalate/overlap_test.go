@@ -31,14 +31,14 @@ func TestWithdrawalThatWaits(t *testing.T) {
 				r.desktop.set(takes(4 * time.Second))
 				r.raise(trouble("other", protocol.High))
 				r.after(time.Second)
-				if _, err := r.ledger.Ack(i.Key, Config{Ack: time.Hour}, time.Now()); err != nil {
+				if _, err := r.incidents.Ack(i.Key, Config{Ack: time.Hour}, time.Now()); err != nil {
 					t.Fatal(err)
 				}
 				r.after(500 * time.Millisecond)
 				change(r, a)
 				r.after(10 * time.Minute)
 				want(t, "its bad news still stands", r.desktop.open(i.Key) && !r.desktop.shown(i.Key).Over, false)
-				want(t, "owed", len(r.ledger.owed()), 0)
+				want(t, "owed", len(r.incidents.owed()), 0)
 			})
 		})
 	}
@@ -61,7 +61,7 @@ func TestMorningWithStandingPopups(t *testing.T) {
 			r.atClock(8, 0) // a reminder became due at 0:10
 			want(t, "windows in the morning", r.desktop.up(), c.windows)
 			for _, key := range keys {
-				r.ledger.Resolve(key, rules.ByOperator, "", time.Now())
+				r.incidents.Resolve(key, rules.ByOperator, "", time.Now())
 			}
 			r.after(time.Hour)
 			want(t, "windows when all is over", r.desktop.up(), 0)
@@ -155,15 +155,15 @@ func TestSummaryIsKeptTrue(t *testing.T) {
 		r.after(time.Minute)
 		summary := rules.Key("", "", "", "", "summary", "news")
 		want(t, "its title", r.desktop.shown(summary).Title, "5 more incidents")
-		r.ledger.Resolve(trouble("e", protocol.Medium).Tidy().Key, rules.ByOperator, "", time.Now())
-		r.ledger.Resolve(trouble("f", protocol.Medium).Tidy().Key, rules.ByOperator, "", time.Now())
+		r.incidents.Resolve(trouble("e", protocol.Medium).Tidy().Key, rules.ByOperator, "", time.Now())
+		r.incidents.Resolve(trouble("f", protocol.Medium).Tidy().Key, rules.ByOperator, "", time.Now())
 		shown := r.desktop.count()
 		r.after(3 * time.Second)
 		want(t, "its title", r.desktop.shown(summary).Title, "3 more incidents")
 		want(t, "shown", r.desktop.count()-shown, 1)
 		want(t, "without a sound", r.desktop.shown(summary).Hushed, true)
 		for _, name := range []string{"d", "g", "h"} {
-			r.ledger.Resolve(trouble(name, protocol.Medium).Tidy().Key, rules.ByOperator, "", time.Now())
+			r.incidents.Resolve(trouble(name, protocol.Medium).Tidy().Key, rules.ByOperator, "", time.Now())
 		}
 		r.after(time.Minute)
 		want(t, "it stands", r.desktop.open(summary), false)

@@ -8,12 +8,12 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-// recorder writes the dispatcher's work to the ledger. A write that fails is logged; the ledger keeps the change in
+// recorder writes the dispatcher's work to the incidents. A write that fails is logged; the incident keeps the change in
 // memory and writes it later.
 type recorder struct {
-	ledger *Ledger
-	now    func() time.Time
-	log    *slog.Logger
+	incidents *Incidents
+	now       func() time.Time
+	log       *slog.Logger
 	// Told, if set before Run, is called with the result of each delivery attempt, but not with repeats of the same
 	// failure.
 	Told func(i Incident, d Delivery)
@@ -22,10 +22,10 @@ type recorder struct {
 // record writes a delivery, with the present time. settled: the notice needs no further attempt.
 func (r *recorder) record(key string, d Delivery, settled bool) {
 	d.At = r.now()
-	if i, known := r.ledger.get(key); known && r.Told != nil && d.isNews(i) {
+	if i, known := r.incidents.get(key); known && r.Told != nil && d.isNews(i) {
 		r.Told(i, d)
 	}
-	if err := r.ledger.Record(key, d, settled); err != nil {
+	if err := r.incidents.Record(key, d, settled); err != nil {
 		r.log.Error("record delivery", "key", key, "channel", d.Channel, "error", err)
 	}
 }
@@ -46,7 +46,7 @@ func (r *recorder) catchUp(i Incident, route routes, now time.Time) Incident {
 	if _, due, _ := extend(i); !due {
 		return i
 	}
-	up, err := r.ledger.change(i.Key, extend)
+	up, err := r.incidents.change(i.Key, extend)
 	if err != nil {
 		r.log.Error("write incident", "key", i.Key, "error", err)
 	}
@@ -87,16 +87,16 @@ func brokenAlert(detail string) rules.Alert {
 
 // raiseBroken raises the incident that no channel works; resolveBroken resolves it.
 func (r *recorder) raiseBroken(detail string) {
-	if _, _, err := r.ledger.Raise(brokenAlert(detail), r.now()); err != nil {
+	if _, _, err := r.incidents.Raise(brokenAlert(detail), r.now()); err != nil {
 		r.log.Error("raise notifier_broken", "error", err)
 	}
 }
 
 func (r *recorder) resolveBroken(channel string) {
-	if i, ok := r.ledger.get(brokenKey); !ok || i.State == rules.Resolved {
+	if i, ok := r.incidents.get(brokenKey); !ok || i.State == rules.Resolved {
 		return
 	}
-	if _, err := r.ledger.Resolve(brokenKey, rules.ByFiles, channel+" delivers again", r.now()); err != nil {
+	if _, err := r.incidents.Resolve(brokenKey, rules.ByFiles, channel+" delivers again", r.now()); err != nil {
 		r.log.Error("resolve notifier_broken", "error", err)
 	}
 }

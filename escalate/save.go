@@ -18,7 +18,7 @@ import (
 func wall(t time.Time) time.Time { return t.UTC().Round(0) }
 
 // save writes one incident. If that fails, it marks the incident as unsaved.
-func (l *Ledger) save(i Incident) error {
+func (l *Incidents) save(i Incident) error {
 	b, err := encode(i)
 	if err == nil {
 		err = l.put(l.dir, i.Key+".json", b)
@@ -34,7 +34,7 @@ func (l *Ledger) save(i Incident) error {
 }
 
 // publish makes an incident visible to readers.
-func (l *Ledger) publish(i Incident) {
+func (l *Incidents) publish(i Incident) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if old, known := l.all[i.Key]; !known || old.head() != i.head() {
@@ -50,7 +50,7 @@ func (l *Ledger) publish(i Incident) {
 }
 
 // signal wakes the Dispatcher.
-func (l *Ledger) signal() {
+func (l *Incidents) signal() {
 	select {
 	case l.changed <- struct{}{}:
 	default:
@@ -59,7 +59,7 @@ func (l *Ledger) signal() {
 
 // Flush writes the incidents that could not be written before, for example because the disk was full. Nil means that
 // all incidents are on disk.
-func (l *Ledger) Flush() error {
+func (l *Incidents) Flush() error {
 	l.mu.RLock()
 	clean := len(l.unsaved) == 0
 	l.mu.RUnlock()
@@ -72,7 +72,7 @@ func (l *Ledger) Flush() error {
 }
 
 // flush stops at the first failure, so that a disk that is still full is tried once, not once per incident.
-func (l *Ledger) flush() error {
+func (l *Incidents) flush() error {
 	l.mu.RLock()
 	keys := slices.Sorted(maps.Keys(l.unsaved))
 	l.mu.RUnlock()
@@ -86,7 +86,7 @@ func (l *Ledger) flush() error {
 }
 
 // Prune removes the incidents that were resolved longer ago than keep and returns their number.
-func (l *Ledger) Prune(now time.Time, keep time.Duration) (int, error) {
+func (l *Incidents) Prune(now time.Time, keep time.Duration) (int, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.mu.RLock()

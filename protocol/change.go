@@ -115,9 +115,9 @@ type Judged struct {
 	Claim string `json:"claim,omitempty"`
 }
 
-// Entry is what a Change enters into a ledger or a log.
+// Entry is what a Change enters into a record or a log.
 type Entry struct {
-	// Action, Rule, Code and Attempt describe a VerbRetry's entry in the ledger (Attempt: of the result that is moved
+	// Action, Rule, Code and Attempt describe a VerbRetry's record (Attempt: of the result that is moved
 	// away); Timeout is the next attempt's.
 	Action  string        `json:"action,omitempty"`
 	Rule    string        `json:"rule,omitempty"`

@@ -64,7 +64,7 @@ type Flight struct {
 
 // Record is what is on record about a task beside its request and its result.
 type Record struct {
-	// Attempts are the recorded attempts, oldest first: the directory is the ledger.
+	// Attempts are the recorded attempts, oldest first: the directory is the record.
 	Attempts []Attempt `json:"takings,omitempty"`
 	// Buried: a dead letter is on record. Cancelled: the operator cancelled the task, or steward's retry of it.
 	Buried    bool `json:"buried,omitempty"`
@@ -221,7 +221,7 @@ const (
 	ActionStop  = "stop"
 )
 
-// Attempt is one entry of a task's ledger: a result that steward moved away so that the task can run again.
+// Attempt is one entry of a task's record: a result that steward moved away so that the task can run again.
 type Attempt struct {
 	N      int       `json:"n"`
 	Action string    `json:"action"` // ActionRetry or ActionDefer

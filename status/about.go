@@ -33,7 +33,7 @@ func (s *Server) concerning(text string) (func(*supervisor.Entry) bool, error) {
 	if text == "" {
 		return EntriesAbout(text), nil
 	}
-	q, p := protocol.ParseQuery(text), s.Picture()
+	q, p := protocol.ParseQuery(text), s.State()
 	switch {
 	case q.ID == "":
 		return nil, badRequest("use its id", "%q names nothing", text)

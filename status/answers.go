@@ -61,7 +61,7 @@ func postSnooze(s *Server, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err = s.Ledger.Snooze(i.Key, s.Now().Add(time.Duration(z.Seconds*float64(time.Second))))
+	i, err = s.Incidents.Snooze(i.Key, s.Now().Add(time.Duration(z.Seconds*float64(time.Second))))
 	if err != nil {
 		return nil, err
 	}

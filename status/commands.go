@@ -25,7 +25,7 @@ type Carried struct {
 }
 
 // commandOn handles a command about one task or agent. The name is resolved here, so that the error for an ambiguous name
-// can list the candidates; a name that the Picture does not contain yet is left to the loop.
+// can list the candidates; a name that the State does not contain yet is left to the loop.
 func commandOn(verb string, kind protocol.Kind) handler {
 	return func(s *Server, r *http.Request) (any, error) {
 		text := r.PathValue("subject")
@@ -33,7 +33,7 @@ func commandOn(verb string, kind protocol.Kind) handler {
 		if err != nil {
 			return nil, err
 		}
-		if p := s.Picture(); p != nil {
+		if p := s.State(); p != nil {
 			subject, ok, err := only(text, find(p, q))
 			if err != nil {
 				return nil, err
@@ -90,7 +90,7 @@ func postRestart(s *Server, r *http.Request) (any, error) {
 
 // notKept says why an agent cannot be restarted: another program started it, or it does not exist.
 func (s *Server) notKept(text string, q protocol.Query) *Error {
-	if p := s.Picture(); p != nil && len(find(p, q)) > 0 {
+	if p := s.State(); p != nil && len(find(p, q)) > 0 {
 		return &Error{Code: CodeRefused, Status: http.StatusConflict, Message: fmt.Sprintf("no [[agent]] row starts %s, so steward cannot restart it", text),
 			Hint: "restart it where it was started (steward exec: in its terminal), or add an [[agent]] row"}
 	}
@@ -136,7 +136,7 @@ func postAck(s *Server, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	i, err = s.Ledger.Ack(i.Key, s.Escalate(), s.Now())
+	i, err = s.Incidents.Ack(i.Key, s.Escalate(), s.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -85,7 +85,7 @@ const (
 // Wanted reports whether the end of the run was requested.
 func (e *Ending) Wanted() bool { return e.How == EndStopped || e.How == EndHanded }
 
-// Compose makes the document of a Picture, which must not be nil. Lists in it are never nil and times are UTC.
+// Compose makes the document of a State, which must not be nil. Lists in it are never nil and times are UTC.
 func Compose(p *supervisor.State, incidents []escalate.Incident, channels []Channel, self Self) Document {
 	return Document{Format: DocumentFormat, Daemon: &Daemon{Running: true, Since: instant(p.Started)}, Self: self, Report: report(p), Incidents: append([]escalate.Incident{}, incidents...),
 		Channels: append([]Channel{}, channels...), Kept: []Kept{}, Waiting: []Waiting{}}
@@ -96,7 +96,7 @@ func getStatus(s *Server, _ *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc := Compose(p, s.Ledger.List(), s.channels(), s.Self)
+	doc := Compose(p, s.Incidents.List(), s.channels(), s.Self)
 	doc.Locks = WithGranted(doc.Locks, s.granted(p))
 	doc.Waiting = s.waiting(p)
 	if s.Kept != nil {
@@ -105,7 +105,7 @@ func getStatus(s *Server, _ *http.Request) (any, error) {
 	return doc, nil
 }
 
-// report is the Picture's Report with all times from files or the local clock in UTC.
+// report is the State's Report with all times from files or the local clock in UTC.
 func report(p *supervisor.State) supervisor.Report {
 	r := p.Report()
 	for i := range r.Done {

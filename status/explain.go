@@ -75,7 +75,7 @@ func (s *Server) explainSubject(p *supervisor.State, subject protocol.Subject) (
 		e.showGranted(subject, s.granted(p))
 	}
 	e.Findings = findingsOf(p, subject)
-	for _, i := range s.Ledger.List() {
+	for _, i := range s.Incidents.List() {
 		if i.Subject() == subject {
 			e.Incidents = append(e.Incidents, i)
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/livhana/steward/supervisor"
 )
 
-// find lists the agents, tasks and locks of a Picture that match a query. If none has exactly that name, a prefix of a
+// find lists the agents, tasks and locks of a State that match a query. If none has exactly that name, a prefix of a
 // task's id is enough, as it appears in logs.
 func find(p *supervisor.State, q protocol.Query) []protocol.Subject {
 	found := findExactly(p, q)
@@ -112,12 +112,12 @@ func (s *Server) incident(text string) (escalate.Incident, error) {
 	if err != nil {
 		return escalate.Incident{}, err
 	}
-	i, err := s.Ledger.Find(q.ID)
+	i, err := s.Incidents.Find(q.ID)
 	if !errors.Is(err, escalate.ErrAmbiguous) {
 		return i, err
 	}
 	var keys []string
-	for _, open := range s.Ledger.List() {
+	for _, open := range s.Incidents.List() {
 		if strings.HasPrefix(open.Key, q.ID) {
 			keys = append(keys, open.Key)
 		}

@@ -57,7 +57,7 @@ func getLocks(s *Server, r *http.Request) (any, error) {
 
 // getIncidents lists the open incidents; resolved ones only with ?state=resolved.
 func getIncidents(s *Server, r *http.Request) (any, error) {
-	all := s.Ledger.List
+	all := s.Incidents.List
 	if r.URL.Query().Get("state") == string(rules.Resolved) {
 		all = s.resolved
 	}
@@ -68,11 +68,11 @@ func getIncidents(s *Server, r *http.Request) (any, error) {
 // resolved lists the resolved incidents, the newest first.
 func (s *Server) resolved() []escalate.Incident {
 	var found []escalate.Incident
-	for key, h := range s.Ledger.Heads() {
+	for key, h := range s.Incidents.Heads() {
 		if h.State != rules.Resolved {
 			continue
 		}
-		if i, err := s.Ledger.Find(key); err == nil {
+		if i, err := s.Incidents.Find(key); err == nil {
 			found = append(found, i)
 		}
 	}

@@ -14,10 +14,10 @@ import (
 // Server answers requests from the loop's last state, and passes the operator's commands to the loop. All fields but
 // Metrics must be set. The listener controls who may connect (platform.Listen, platform.PeerListener).
 type Server struct {
-	// Picture is the loop's last state; nil before the first scan.
-	Picture func() *supervisor.State
-	Ledger  *escalate.Ledger
-	Journal *supervisor.Journal
+	// State is the loop's last state; nil before the first scan.
+	State     func() *supervisor.State
+	Incidents *escalate.Incidents
+	Journal   *supervisor.Journal
 	// Do carries out an operator's command.
 	Do func(context.Context, supervisor.Command) error
 	// Reload reads the configuration again. The notes say what takes effect only at the next start.
@@ -109,7 +109,7 @@ func getHealth(s *Server, _ *http.Request) (any, error) {
 
 // picture is the last state, or an error if none exists.
 func (s *Server) picture() (*supervisor.State, error) {
-	if p := s.Picture(); p != nil {
+	if p := s.State(); p != nil {
 		return p, nil
 	}
 	return nil, notReady("ask again in a few seconds", "steward has not scanned anything yet")

@@ -28,12 +28,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // noon has a non-UTC zone, so that a time that is not converted to UTC is detected.
 var noon = time.Date(2026, 3, 1, 14, 0, 0, 0, time.FixedZone("east", 2*3600))
 
-// world is a daemon on a real socket: the Picture consists of literals; ledger and journal are real.
+// world is a daemon on a real socket: the State consists of literals; ledger and journal are real.
 type world struct {
 	server  *Server
 	client  *Client
 	socket  string
-	ledger  *escalate.Ledger
+	ledger  *escalate.Incidents
 	journal *supervisor.Journal
 	stop    func() // ends the server and waits for it
 
@@ -60,7 +60,7 @@ func newWorld(tb testing.TB, p *supervisor.State) *world {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() { w.journal.Close() })
-	w.server = &Server{Picture: w.look, Ledger: ledger, Journal: w.journal, Do: w.do, Reload: func(context.Context) ([]string, error) { return nil, w.answer },
+	w.server = &Server{State: w.look, Incidents: ledger, Journal: w.journal, Do: w.do, Reload: func(context.Context) ([]string, error) { return nil, w.answer },
 		Escalate: func() escalate.Config { return escalate.Config{Ack: time.Hour, AckBlocking: time.Hour} },
 		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			fmt.Fprintln(w, "steward_build_info 1")
@@ -136,7 +136,7 @@ func subject(kind protocol.Kind, id string) protocol.Subject {
 	return protocol.Subject{Project: "shop", Protocol: "agentstatus", Kind: kind, ID: id}
 }
 
-// scene is a Picture with one of everything: a live agent and a dead one, a running task and a held one, a fault, a
+// scene is a State with one of everything: a live agent and a dead one, a running task and a held one, a fault, a
 // finding, a completed change. The project "site" has an agent of the same name.
 func scene() *supervisor.State {
 	codex, planner := subject(protocol.KindAgent, "codex-cursor"), subject(protocol.KindAgent, "planner")

@@ -24,7 +24,7 @@ import (
 type world struct {
 	t       *testing.T
 	cfg     decide.Config
-	ledger  *escalate.Ledger
+	ledger  *escalate.Incidents
 	hints   chan supervisor.Hint
 	exits   chan protocol.Identity
 	folders map[string]*folder

@@ -115,7 +115,7 @@ func fromJournal(ctx context.Context, paths platform.Paths, path string) (json.R
 		return nil, time.Time{}, err
 	}
 	nothing := &supervisor.State{}
-	server := &status.Server{Picture: func() *supervisor.State { return nothing }, Ledger: escalate.ReadLedger(filepath.Join(paths.State, "incidents")), Journal: supervisor.JournalAt(file), Now: time.Now}
+	server := &status.Server{State: func() *supervisor.State { return nothing }, Incidents: escalate.ReadIncidents(filepath.Join(paths.State, "incidents")), Journal: supervisor.JournalAt(file), Now: time.Now}
 	raw, err := server.Local(ctx, path)
 	return raw, info.ModTime().UTC(), err
 }

@@ -87,7 +87,7 @@ type RetryConfig struct {
 // Case holds the properties of a failure that rules match.
 type Case struct{ Code, Severity, Agent, TaskType, Protocol string }
 
-// Name identifies the rule by its match keys alone, such as "code=TIMEOUT,agent=codex-cursor". Ledger and counters
+// Name identifies the rule by its match keys alone, such as "code=TIMEOUT,agent=codex-cursor". Incidents and counters
 // use it, so it must not change when an operator edits the rest of the row.
 func (r Rule) Name() string {
 	var b strings.Builder

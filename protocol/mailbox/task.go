@@ -18,7 +18,7 @@ func (v *queueView) tasks() []protocol.Task {
 	return list
 }
 
-// rejectedCode is the code of a rejected task's failure, and of the ledger entry for its requeue.
+// rejectedCode is the code of a rejected task's failure, and of the attempt that its requeue records.
 const rejectedCode = "REJECTED"
 
 // task converts one task of queue.json for the policies.
@@ -143,7 +143,7 @@ func (v *queueView) leftMessages(r *record) *protocol.Ref {
 	return &protocol.Ref{Path: m.file, Sum: string(m.Sum)}
 }
 
-// rejections returns how often a task was rejected: the highest count among the file, the ledger and steward's own
+// rejections returns how often a task was rejected: the highest count among the file, the recorded attempts and steward's own
 // observations.
 func (v *queueView) rejections(r *record) int {
 	recorded := 0

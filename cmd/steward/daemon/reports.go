@@ -48,7 +48,7 @@ func (s *settings) escalation() escalate.Config                     { return s.L
 // reports records what happens: incidents in the ledger, from where the dispatcher delivers them, and entries in the
 // journal.
 type reports struct {
-	ledger   *escalate.Ledger
+	ledger   *escalate.Incidents
 	journal  *supervisor.Journal
 	settings *settings
 	log      *slog.Logger

@@ -27,7 +27,7 @@ func (h *Daemon) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.metricsServer.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
 		Fresh:   h.machine.fresh,
-		Picture: h.loop.State, Ledger: h.ledger, Journal: h.journal, Escalate: h.settings.escalation,
+		State: h.loop.State, Incidents: h.ledger, Journal: h.journal, Escalate: h.settings.escalation,
 		Channels: h.channels.list, Reach: h.channels.reach, Reached: h.channels.reached,
 		Kept: h.agents.list, Restart: h.agents.restart, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
 		Do: h.loop.Do, Reply: h.answers.accept, Reload: h.reload, Metrics: metrics, Self: h.run.self(), Now: time.Now,

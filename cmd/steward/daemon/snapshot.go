@@ -57,6 +57,6 @@ func (h *Daemon) prune(ctx context.Context) error {
 }
 
 // openIncidents lists the incidents that are not resolved.
-func openIncidents(l *escalate.Ledger) []escalate.Incident {
+func openIncidents(l *escalate.Incidents) []escalate.Incident {
 	return slices.DeleteFunc(l.List(), func(i escalate.Incident) bool { return i.State == rules.Resolved })
 }

@@ -21,9 +21,9 @@ var (
 	ErrResolved  = errors.New("the incident is resolved already")
 )
 
-// Ledger stores the incidents in memory for reading and durably in one fsynced file each. A change is on disk before
-// the call that made it returns. A Ledger is safe for concurrent use within one process.
-type Ledger struct {
+// Incidents stores the incidents in memory for reading and durably in one fsynced file each. A change is on disk before
+// the call that made it returns. A Incidents is safe for concurrent use within one process.
+type Incidents struct {
 	dir string
 	put func(dir, name string, b []byte) error
 	// changed receives a token whenever a Dispatcher may have work.
@@ -39,30 +39,30 @@ type Ledger struct {
 	unsaved map[string]bool
 }
 
-// Open reads the ledger in dir and creates the folder if needed. A file that cannot be used is reported as a Fault
+// Open reads the incidents in dir and creates the folder if needed. A file that cannot be used is reported as a Fault
 // and kept under another name ("….bad").
-func Open(dir string) (*Ledger, []protocol.Fault, error) {
+func Open(dir string) (*Incidents, []protocol.Fault, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, nil, fmt.Errorf("make the folder of the incident ledger: %w", err)
+		return nil, nil, fmt.Errorf("make the folder of the incidents: %w", err)
 	}
 	incidents, faults, err := load(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	l := newLedger(dir)
+	l := newIncidents(dir)
 	for _, i := range incidents {
 		l.publish(i)
 	}
 	return l, faults, nil
 }
 
-func newLedger(dir string) *Ledger {
-	return &Ledger{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, active: map[string]bool{}, unsaved: map[string]bool{}}
+func newIncidents(dir string) *Incidents {
+	return &Incidents{dir: dir, put: put, changed: make(chan struct{}, 1), all: map[string]Incident{}, active: map[string]bool{}, unsaved: map[string]bool{}}
 }
 
 // Raise enters an alert. If it returns a write error, the incident is kept in memory; every later change and Flush
 // retry the write.
-func (l *Ledger) Raise(a rules.Alert, now time.Time) (Incident, rules.Outcome, error) {
+func (l *Incidents) Raise(a rules.Alert, now time.Time) (Incident, rules.Outcome, error) {
 	a = a.Tidy()
 	if !keyFits(a.Key) {
 		return Incident{}, "", fmt.Errorf("raise an incident: %.40q is not a key", a.Key)
@@ -80,7 +80,7 @@ func (l *Ledger) Raise(a rules.Alert, now time.Time) (Incident, rules.Outcome, e
 
 // raiseOver enters an alert that resolves its incident. An incident that is already resolved or unknown is not an
 // error.
-func (l *Ledger) raiseOver(a rules.Alert, now time.Time) (Incident, rules.Outcome, error) {
+func (l *Incidents) raiseOver(a rules.Alert, now time.Time) (Incident, rules.Outcome, error) {
 	i, err := l.Resolve(a.Key, rules.ByFiles, a.Detail, now)
 	if errors.Is(err, ErrResolved) || errors.Is(err, ErrUnknown) {
 		return i, rules.OutcomeSame, nil
@@ -89,16 +89,16 @@ func (l *Ledger) raiseOver(a rules.Alert, now time.Time) (Incident, rules.Outcom
 }
 
 // Resolve ends an incident. Errors: ErrUnknown, ErrResolved, or a write error (see Raise).
-func (l *Ledger) Resolve(key string, by rules.By, why string, now time.Time) (Incident, error) {
+func (l *Incidents) Resolve(key string, by rules.By, why string, now time.Time) (Incident, error) {
 	return l.end(key, "resolve", func(i Incident) (Incident, bool) { return resolve(i, by, why, wall(now)) })
 }
 
 // Ack acknowledges an incident: no notices are sent until the acknowledgement lapses. Errors as for Resolve.
-func (l *Ledger) Ack(key string, cfg Config, now time.Time) (Incident, error) {
+func (l *Incidents) Ack(key string, cfg Config, now time.Time) (Incident, error) {
 	return l.end(key, "acknowledge", func(i Incident) (Incident, bool) { return acknowledge(i, wall(now).Add(cfg.ackTime(i))) })
 }
 
-func (l *Ledger) end(key, what string, f func(Incident) (Incident, bool)) (Incident, error) {
+func (l *Incidents) end(key, what string, f func(Incident) (Incident, bool)) (Incident, error) {
 	return l.change(key, func(i Incident) (Incident, bool, error) {
 		if i.Rev == 0 {
 			return i, false, fmt.Errorf("%s: %w %.64s", what, ErrUnknown, key)
@@ -112,7 +112,7 @@ func (l *Ledger) end(key, what string, f func(Incident) (Incident, bool)) (Incid
 }
 
 // Record stores an attempt to deliver an incident's notice; settled means that the notice needs no further attempt.
-func (l *Ledger) Record(key string, d Delivery, settled bool) error {
+func (l *Incidents) Record(key string, d Delivery, settled bool) error {
 	d.At = wall(d.At)
 	_, err := l.change(key, func(i Incident) (Incident, bool, error) {
 		if i.Rev == 0 {
@@ -124,7 +124,7 @@ func (l *Ledger) Record(key string, d Delivery, settled bool) error {
 }
 
 // settle records that a notice needs no further attempt, unless a newer notice has replaced it.
-func (l *Ledger) settle(m burstMember) error {
+func (l *Incidents) settle(m burstMember) error {
 	_, err := l.change(m.key, func(i Incident) (Incident, bool, error) {
 		owed := i.Notice == m.rev && i.Notified < m.rev
 		if owed {
@@ -137,7 +137,7 @@ func (l *Ledger) settle(m burstMember) error {
 
 // advance reopens the incidents whose acknowledgement has lapsed, advances the others on their ladders, and returns
 // when it has more to do (zero: nothing is scheduled).
-func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next time.Time, err error) {
+func (l *Incidents) advance(cfg Config, channels []string, now time.Time) (next time.Time, err error) {
 	step := func(i Incident, soon time.Time) (Incident, time.Time) {
 		if i.isSilenced() {
 			up, _ := reopenLapsed(i, wall(now))
@@ -165,7 +165,7 @@ func (l *Ledger) advance(cfg Config, channels []string, now time.Time) (next tim
 }
 
 // change is the only way to alter an incident. For an unknown key, f gets the zero Incident.
-func (l *Ledger) change(key string, f func(Incident) (Incident, bool, error)) (Incident, error) {
+func (l *Incidents) change(key string, f func(Incident) (Incident, bool, error)) (Incident, error) {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	flushed := l.flush()

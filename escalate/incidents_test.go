@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/protocol"
 )
 
-func open(t testing.TB, dir string) *Ledger {
+func open(t testing.TB, dir string) *Incidents {
 	t.Helper()
 	l, faults, err := Open(dir)
 	if err != nil || len(faults) > 0 {
@@ -24,7 +24,7 @@ func open(t testing.TB, dir string) *Ledger {
 	return l
 }
 
-func mustRaise(t testing.TB, l *Ledger, a rules.Alert, now time.Time) Incident {
+func mustRaise(t testing.TB, l *Incidents, a rules.Alert, now time.Time) Incident {
 	t.Helper()
 	i, _, err := l.Raise(a, now)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestWriteThatFails(t *testing.T) {
 	want(t, "flush", l.Flush(), nil)
 }
 
-// TestConcurrentUse checks that with many goroutines on one ledger, every occurrence is counted once, and memory and
+// TestConcurrentUse checks that with many goroutines on the same incidents, every occurrence is counted once, and memory and
 // disk agree.
 func TestConcurrentUse(t *testing.T) {
 	dir := t.TempDir()
