@@ -26,7 +26,7 @@ import (
 func (h *Daemon) serve(ctx context.Context) error {
 	metrics := promhttp.HandlerFor(h.metricsServer.registry, promhttp.HandlerOpts{})
 	server := &status.Server{
-		Fresh:   h.machine.fresh,
+		Fresh: h.machine.fresh,
 		State: h.loop.State, Incidents: h.ledger, Journal: h.journal, Escalate: h.settings.escalation,
 		Channels: h.channels.list, Reach: h.channels.reach, Reached: h.channels.reached,
 		Kept: h.agents.list, Restart: h.agents.restart, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
