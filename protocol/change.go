@@ -111,7 +111,7 @@ type Judged struct {
 	Created time.Time `json:"created,omitzero"`
 	// Seen is the last sign of life of the agent of a VerbMark; zero: never.
 	Seen time.Time `json:"seen,omitzero"`
-	// Claim is the claim (Task.Claim) whose processes were judged, for VerbConclude.
+	// Claim is the claim (Task.Claim) whose processes were judged, for VerbConclude and VerbRequeue.
 	Claim string `json:"claim,omitempty"`
 }
 

@@ -15,18 +15,18 @@ import (
 // human is the sender of an answer. It is not an agent.
 const human = "human"
 
-// response is the answer to an escalation, in the envelope of protocol 001, Message Format.
-type response struct {
-	Version   string          `json:"schema_version"`
-	ID        string          `json:"message_id"`
-	Timestamp time.Time       `json:"timestamp"`
-	From      string          `json:"from"`
-	To        string          `json:"to"`
-	Type      string          `json:"type"`
-	Priority  string          `json:"priority"`
-	Payload   responsePayload `json:"payload"`
-	Context   responseContext `json:"context"`
-	Status    string          `json:"status"`
+// outgoing is a message that steward writes (protocol 001, Message Format).
+type outgoing struct {
+	Version   string         `json:"schema_version"`
+	ID        string         `json:"message_id"`
+	Timestamp time.Time      `json:"timestamp"`
+	From      string         `json:"from"`
+	To        string         `json:"to"`
+	Type      string         `json:"type"`
+	Priority  string         `json:"priority"`
+	Payload   any            `json:"payload"`
+	Context   messageContext `json:"context"`
+	Status    string         `json:"status"`
 }
 
 type responsePayload struct {
@@ -36,13 +36,19 @@ type responsePayload struct {
 	By        string `json:"answered_by,omitzero"`
 }
 
-// responseContext is the escalation's description of its workflow. The rest of its context is not copied: a key there may
-// name other escalations.
-type responseContext struct {
-	Workflow   *jsonfile.Value `json:"workflow,omitzero"`
-	WorkflowID *jsonfile.Value `json:"workflow_id,omitzero"`
-	Spec       *jsonfile.Value `json:"spec,omitzero"`
-	Iteration  *jsonfile.Value `json:"iteration,omitzero"`
+// messageContext is what a message says about its workflow. The rest of an escalation's context is not copied into its
+// answer: a key there may name other escalations.
+type messageContext struct {
+	Workflow   any `json:"workflow,omitzero"`
+	WorkflowID any `json:"workflow_id,omitzero"`
+	Spec       any `json:"spec,omitzero"`
+	Iteration  any `json:"iteration,omitzero"`
+}
+
+// contextOf copies the context of a message.
+func contextOf(o jsonfile.Object) messageContext {
+	context, _ := o.Object("context")
+	return messageContext{copied(context, "workflow"), copied(context, "workflow_id"), copied(context, "spec"), copied(context, "iteration")}
 }
 
 // answer puts an operator's decision where the asking agent finds its messages: in pending/, or in handoffs/ itself if
@@ -97,22 +103,21 @@ func (p *Project) send(id string, c protocol.Change) error {
 }
 
 // responseTo composes the answer to an escalation.
-func responseTo(o jsonfile.Object, m *handoffMessage, id string, c protocol.Change, now time.Time) response {
+func responseTo(o jsonfile.Object, m *handoffMessage, id string, c protocol.Change, now time.Time) outgoing {
 	a := c.Answer
-	context, _ := o.Object("context")
-	return response{Version: cmp.Or(text(o, "schema_version", 20), "1.0.0"), ID: id, Timestamp: now, From: human, To: cmp.Or(m.from, orchestrator),
+	return outgoing{Version: cmp.Or(text(o, "schema_version", 20), "1.0.0"), ID: id, Timestamp: now, From: human, To: cmp.Or(m.from, orchestrator),
 		Type: typeAnswer, Priority: m.priority.String(), Status: pending.String(),
 		Payload: responsePayload{c.Subject.ID, folder.AnswerText(a.Label), folder.AnswerText(a.Why), folder.Clean(a.By, 100)},
-		Context: responseContext{copied(context, "workflow"), copied(context, "workflow_id"), copied(context, "spec"), copied(context, "iteration")}}
+		Context: contextOf(o)}
 }
 
-// copied returns a plain value that the answer copies from the question; nil if none exists.
-func copied(o jsonfile.Object, key string) *jsonfile.Value {
+// copied returns a plain value of another message's context; nil if none exists.
+func copied(o jsonfile.Object, key string) any {
 	v := o.Get(key)
 	if kind := v.Kind(); kind != "string" && kind != "number" || len(v.Raw()) > 1000 {
 		return nil
 	}
-	return &v
+	return v
 }
 
 // closeEscalation moves the escalation that was just answered to completed/, in one step. It leaves an escalation that was
@@ -124,7 +129,7 @@ func (p *Project) closeEscalation(c protocol.Change) error {
 		return nil
 	}
 	if at == flat {
-		_, err := p.setStatus(c.Ref.Path, blob, completed)
+		_, err := p.setStatus(c.Ref.Path, blob, completed.String())
 		return err
 	}
 	if p.Needs(completed.dir()) != nil {

@@ -41,6 +41,16 @@ func (p *Project) requeue(c protocol.Change) error {
 	if c.Subject.Kind != protocol.KindTask || !ok {
 		return folder.Moved("%q is the place of no handoff", folder.Line(c.Ref.Path, 200))
 	}
+	p.claims.read()
+	if k, ok := p.claims.records[c.Subject.ID]; ok {
+		switch {
+		case k.Intent != nil && !k.Intent.Accept: // a crash cut its agent's report short
+			p.boxes.read(nil)
+			return performer{p}.perform(k, true)
+		case c.Claim != "" && k.sum != c.Claim:
+			return folder.Moved("its agent has reported, or it was taken again")
+		}
+	}
 	if at == flat || at == pending {
 		return p.requeueInPlace(c, at)
 	}
@@ -54,7 +64,7 @@ func (p *Project) requeue(c protocol.Change) error {
 	case here && back:
 		return folder.Moved("it lies in pending and in %s", at)
 	case back: // already moved, by a run that crashed or finished
-		return p.attempts.Commit(p.Root, c)
+		return p.requeued(c)
 	case !here:
 		return folder.Moved("it is no longer in %s", at)
 	}
@@ -73,14 +83,14 @@ func (p *Project) requeue(c protocol.Change) error {
 	}
 	sum := blob.Sum
 	if m.stopped() { // after a crash here the status says pending, and the record is still open
-		if sum, err = p.setStatus(from, blob, pending); err != nil {
+		if sum, err = p.setStatus(from, blob, pending.String()); err != nil {
 			return err
 		}
 	}
 	if err := p.Root.RenameIf(from, to, sum); err != nil {
 		return err
 	}
-	return p.attempts.Commit(p.Root, c)
+	return p.requeued(c)
 }
 
 // requeueInPlace is requeue for a message directly in handoffs/, whose status replaces the folder, and for a failed or
@@ -95,7 +105,7 @@ func (p *Project) requeueInPlace(c protocol.Change, at box) error {
 	case m.id != c.Subject.ID || h.foreign():
 		return folder.Moved("it is another handoff now")
 	case h.where() == pending && !m.stopped():
-		return p.attempts.Commit(p.Root, c)
+		return p.requeued(c)
 	case h.where() != accepted && !m.stopped() || c.Ref.Sum == "" || string(blob.Sum) != c.Ref.Sum:
 		return folder.Moved("%s was rewritten", c.Ref.Path)
 	}
@@ -106,8 +116,32 @@ func (p *Project) requeueInPlace(c protocol.Change, at box) error {
 	if err := p.recordRequeue(c, taker, blob); err != nil {
 		return err
 	}
-	if _, err := p.setStatus(c.Ref.Path, blob, pending); err != nil {
+	if _, err := p.setStatus(c.Ref.Path, blob, pending.String()); err != nil {
 		return err
+	}
+	return p.requeued(c)
+}
+
+// requeued completes a requeue, which may have been moved by a run that crashed: the claim ends, its agent is idle, and the
+// escalation of a fatal error is settled.
+func (p *Project) requeued(c protocol.Change) error {
+	v, act := p.view(), performer{p}
+	if k, ok := p.claims.records[c.Subject.ID]; ok {
+		if k.Worker != nil && act.active(k.Agent) && !act.busyElsewhere(&handoffMessage{id: k.Handoff, to: k.Agent}) {
+			if err := act.writeState(&stateChange{Agent: k.Agent, Status: agentIdle}, p.Now, false); err != nil {
+				return err
+			}
+		}
+		if err := p.claims.remove(k.Handoff); err != nil {
+			return err
+		}
+	}
+	for _, h := range v.handoffs {
+		if e := &h.Value; e.kind == typeEscalation && e.about == c.Subject.ID && e.call.reason == reasonFatal && h.where() == pending {
+			if err := act.place(e.id, &intent{Box: completed.String(), Status: completed.String()}, true); err != nil {
+				return err
+			}
+		}
 	}
 	return p.attempts.Commit(p.Root, c)
 }
@@ -133,9 +167,9 @@ func (p *Project) recordRequeue(c protocol.Change, agent string, blob jsonfile.B
 	return p.releases.addHandoff(c.Subject.ID, agent, taken)
 }
 
-// setStatus changes only the status of a message. It returns the sum of the new content.
-func (p *Project) setStatus(file string, blob jsonfile.Blob, to box) (jsonfile.Sum, error) {
-	doc, err := jsonfile.Edit(blob.Data, jsonfile.Set{Path: []string{"status"}, Value: to.String()})
+// setStatus changes only the status of a message, and what else is given. It returns the sum of the new content.
+func (p *Project) setStatus(file string, blob jsonfile.Blob, status string, more ...jsonfile.Set) (jsonfile.Sum, error) {
+	doc, err := jsonfile.Edit(blob.Data, append(more, jsonfile.Set{Path: []string{"status"}, Value: status})...)
 	if err != nil {
 		return blob.Sum, err
 	}
@@ -200,7 +234,13 @@ func (p *Project) logEvent(c protocol.Change) error {
 	if p.log.has(&protocol.Event{Subject: c.Subject, Name: c.Event, Agent: c.Agent, At: at}) {
 		return nil
 	}
-	data, err := jsonfile.EncodeLine(logLine{Event: c.Event, Agent: c.Agent, Timestamp: jsonfile.FormatTime(at), Context: p.contextOf(c)})
+	c.Until = at
+	return p.appendEvent(c)
+}
+
+// appendEvent appends an event that happened at c.Until.
+func (p *Project) appendEvent(c protocol.Change) error {
+	data, err := jsonfile.EncodeLine(logLine{Event: c.Event, Agent: c.Agent, Timestamp: jsonfile.FormatTime(c.Until), Context: p.contextOf(c)})
 	if err != nil {
 		return err
 	}

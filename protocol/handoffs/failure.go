@@ -8,10 +8,11 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// The two statuses without a folder. The document lists "rejected"; "failed" occurs in practice.
+// The statuses without a folder. The document lists "rejected"; "failed" and "cancelled" occur in practice.
 const (
-	statusRejected = "rejected"
-	statusFailed   = "failed"
+	statusRejected  = "rejected"
+	statusFailed    = "failed"
+	statusCancelled = "cancelled"
 )
 
 // The codes of a failure to which its agent gives no code. The retry table has a row for each.

@@ -68,7 +68,7 @@ func (p *Project) findings(v *view) (list []protocol.Finding) {
 }
 
 // contradictions reports a workflow state that disagrees with itself or with the folders (protocol 001, Workflow
-// Conflicts). The operator decides; steward never writes these keys.
+// Conflicts). The orchestrator decides, or the operator.
 func (p *Project) contradictions(s *state, c *conditions) (list []protocol.Finding) {
 	since := p.state.Stamp.ModTime()
 	say := func(field, key, format string, args ...any) {
@@ -86,7 +86,7 @@ func (p *Project) contradictions(s *state, c *conditions) (list []protocol.Findi
 		names := folder.Line(strings.Join(active, ", "), 200)
 		say("agents", names, "%s are active at once; current_agent is %s", names, s.currentAgent)
 	}
-	if a := s.agent(s.currentAgent); a != nil && !a.working() && !a.failed() {
+	if a := s.agent(s.currentAgent); s.idleCurrent() {
 		say("current_agent", a.name, "current_agent is %s, whose status is %s", a.name, cmp.Or(a.status, "missing"))
 	}
 	if s.lastHandoff != "" && !p.boxes.exists(s.lastHandoff) {
@@ -96,6 +96,12 @@ func (p *Project) contradictions(s *state, c *conditions) (list []protocol.Findi
 		list = append(list, finding(codeWorkflow, protocol.High, "iteration", "iteration is %d", s.iteration))
 	}
 	return list
+}
+
+// idleCurrent reports whether current_agent names an agent that does not work.
+func (s *state) idleCurrent() bool {
+	a := s.agent(s.currentAgent)
+	return a != nil && !a.working() && !a.failed()
 }
 
 // placeFindings lists what contradicts the place and the route of a message.
@@ -109,6 +115,7 @@ func (h *handoff) placeFindings(requeued bool) (list []protocol.Finding) {
 		list = append(list, finding(codeRejected, protocol.Medium, "status",
 			"it was rejected, for which the protocol has no folder: the operator must decide what becomes of it"))
 	case m.status == statusFailed, m.kind == typeEscalation && at == completed: // an outcome; an escalation moved by its answer
+	case m.status == statusCancelled && at == completed:
 	case h.box != flat && m.status != "" && m.status != at.String() && !requeued:
 		list = append(list, finding(codeStatus, protocol.Low, "status", "it says %s, but lies in %s/", m.status, at))
 	}
@@ -118,7 +125,8 @@ func (h *handoff) placeFindings(requeued bool) (list []protocol.Finding) {
 // idleFindings reports a handoff that waits too long for its agent.
 func (v *view) idleFindings(h *handoff, c *conditions) []protocol.Finding {
 	m, at := &h.Value, h.where()
-	if !m.isWork() || m.stopped() || at == completed || !v.state.ours && at == accepted {
+	begun := strings.EqualFold(m.to, orchestrator) && at == accepted // its workflow goes on
+	if !m.isWork() || m.stopped() || begun || at == completed || !v.state.ours && at == accepted || at == pending && v.waits(h) != "" {
 		return nil
 	}
 	a := v.state.agent(m.to)

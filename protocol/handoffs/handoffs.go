@@ -36,6 +36,7 @@ type Project struct {
 	attempts   *folder.Attempts
 	log        *eventLog
 	releases   *releases
+	claims     *claims
 	tracker    *tracker
 	signs      *signs
 	conditions map[string]time.Time // start of each condition that must persist before it is reported
@@ -47,7 +48,7 @@ var _ protocol.Adapter = (*Project)(nil)
 func New(dir string, opts Options) *Project {
 	p := &Project{source: &source{}, grants: opts.Granted}
 	p.Folder = folder.New(folder.Options{Dir: dir, Base: Base, Own: own, Guard: opts.Guard,
-		Sweep: []string{".", boxDir, own, attemptsDir}, Forget: p.forget})
+		Sweep: []string{".", boxDir, own, attemptsDir, claimsDir}, Forget: p.forget})
 	return p
 }
 
@@ -56,6 +57,7 @@ func (p *Project) forget() {
 	p.began, p.conditions = time.Time{}, map[string]time.Time{}
 	p.state, p.attempts = &stateReader{source: p.source}, folder.NewAttempts(attemptsDir)
 	p.log, p.releases, p.signs = newEventLog(p.source), newReleases(p.source), newSigns()
+	p.claims = &claims{source: p.source, records: map[string]claimRecord{}}
 	p.tracker = newTracker(p.source, p.log, p.attempts)
 	p.boxes = newBoxes(p.source, p.tracker, p.signs)
 }

@@ -39,11 +39,16 @@ type handoffMessage struct {
 	findings                   folder.Findings
 }
 
-// work is what a message says about its workflow.
-type work struct{ kind, id, spec string }
+// work is what a message says about its workflow, and which message it follows.
+type work struct {
+	kind, id, spec string
+	iteration      int64
+	follows        string
+}
 
 // call is what an escalation tells the human (protocol 001, Escalation).
 type call struct {
+	reason       string // as its agent wrote it
 	text, detail string
 	options      []string
 	blocking     bool
@@ -69,7 +74,9 @@ func decodeMessage(o jsonfile.Object, file string) handoffMessage {
 		kind: text(o, "type", 60), status: strings.ToLower(text(o, "status", 40)), findings: findingsIn(o)}
 	word, _ := o.String("priority")
 	m.priority, _ = protocol.ParsePriority(word)
-	m.work = work{kind: text(context, "workflow", 100), id: text(context, "workflow_id", 100), spec: text(context, "spec", maxText)}
+	m.work = work{kind: text(context, "workflow", 100), id: text(context, "workflow_id", 100), spec: text(context, "spec", maxText),
+		follows: text(payload, "in_reply_to", 200)}
+	m.work.iteration, _ = context.Int("iteration")
 	m.title = cmp.Or(first(payload, 120, "title", "summary", "task", "description", "spec"), folder.Line(m.kind+" "+m.from+"→"+m.to, 120))
 	m.summary = first(payload, maxText, "summary", "result", "details")
 	errors := []jsonfile.Value{payload.Get("error"), payload.Get("errors"), o.Get("error"), o.Get("errors")}
@@ -85,6 +92,7 @@ func decodeMessage(o jsonfile.Object, file string) handoffMessage {
 		m.call = decodeCall(payload, strings.EqualFold(word, "critical"))
 	case typeAnswer:
 		m.replies = repliesOf(o, payload, context)
+		m.call = call{text: verbatim(payload.Get("decision")), detail: text(payload, "rationale", maxText)}
 	}
 	m.foreign = !slices.ContainsFunc([]string{"from", "to", "type", "message_id", "payload"}, o.Has)
 	return m
@@ -105,7 +113,7 @@ const maxOptions = 20
 func decodeCall(payload jsonfile.Object, critical bool) call {
 	reason := strings.ReplaceAll(text(payload, "reason", maxText), "_", " ")
 	details := first(payload, maxText, "details", "message", "question", "description")
-	k := call{text: reason, critical: critical}
+	k := call{reason: text(payload, "reason", maxText), text: reason, critical: critical}
 	switch {
 	case reason == "":
 		k.text = cmp.Or(details, "an agent asks for a human, and does not say why")
@@ -172,6 +180,9 @@ var routes = [...]route{
 
 // wrongRoute returns how the message's route departs from the table; "" if it does not, or cannot be judged.
 func (m *handoffMessage) wrongRoute() string {
+	if m.kind == typeTask && (strings.EqualFold(m.from, orchestrator) || strings.EqualFold(m.from, human)) {
+		return "" // it activates an agent (protocol 001, Agent Lifecycle)
+	}
 	for _, r := range routes {
 		if r.kind != m.kind || m.from == "" || m.to == "" {
 			continue

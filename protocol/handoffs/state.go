@@ -27,8 +27,12 @@ type state struct {
 
 type workflow struct {
 	id, kind, spec string
+	status         string // steward's own key: how it ended; "" while it runs
 	started        jsonfile.Stated
 }
+
+// running reports whether a workflow runs.
+func (w *workflow) running() bool { return (w.id != "" || w.kind != "") && w.status == "" }
 
 // agentEntry is an agent's entry.
 type agentEntry struct {
@@ -79,6 +83,9 @@ func decodeState(o jsonfile.Object) state {
 	}
 	if w, ok := o.Object("current_workflow"); ok.OK() {
 		s.workflow = workflow{id: text(w, "id", 200), kind: text(w, "type", 100), spec: text(w, "spec", maxText), started: w.FirstStated("started")}
+		if status := text(w, "status", 40); ended(status) {
+			s.workflow.status = status
+		}
 	}
 	c := &s.findings
 	for _, key := range []string{"agents", "locks"} {

@@ -17,10 +17,12 @@ type view struct {
 	copies   map[string][]*handoff // the messages of each id that has several
 	closed   map[string]bool       // the ids of the closed messages
 	answered map[string]bool       // the ids that answers name
+	claims   map[string]claimRecord
 }
 
 func (p *Project) view() *view {
-	v := &view{now: p.Now, state: p.state.current(), copies: map[string][]*handoff{}, closed: map[string]bool{}, answered: map[string]bool{}}
+	v := &view{now: p.Now, state: p.state.current(), copies: map[string][]*handoff{}, closed: map[string]bool{}, answered: map[string]bool{},
+		claims: p.claims.records}
 	for _, c := range p.boxes.closed {
 		if m := c.message; m != nil {
 			v.closed[m.id] = true
@@ -119,13 +121,19 @@ func (v *view) tasks(since time.Time, attempts func(id string) []protocol.Attemp
 			}
 			t.Outcome = &protocol.Outcome{Status: "failed", At: failed, Appeared: failed, Failures: []protocol.Failure{m.failure}}
 		case m.status == statusRejected && h.box != completed:
-			t.Visible, t.Awaits = at == pending, "a decision of the human: "+cmp.Or(m.to, "its agent")+" rejected it"
+			t.Awaits = awaitsRejected(m)
 		case at == accepted:
 			t.Named, t.Started = "accepted", h.accepted()
+			if k, ok := v.claims[m.id]; ok {
+				t.Progress = protocol.Progress{Percent: k.Percent, Step: k.Step, At: k.Stepped}
+				if w := k.worker(h); w != nil {
+					t.Workers, t.Claim = []protocol.Identity{*w}, k.sum
+				}
+			}
 		case at == completed:
 			t.Outcome = &protocol.Outcome{Status: "completed", At: h.ended(), Appeared: h.appeared}
 		default:
-			t.Visible = true
+			t.Visible, t.Awaits = true, v.waits(h)
 		}
 		if o := t.Outcome; o != nil {
 			o.Agent, o.Summary, o.Ref = m.to, m.summary, ref
@@ -145,6 +153,9 @@ func (v *view) questions() (list []protocol.Question) {
 		if m.kind != typeEscalation || h.where() == completed || v.answered[m.id] {
 			continue
 		}
+		if about := v.find(m.about); about != nil && about.Value.status == statusFailed && m.call.reason == reasonFatal {
+			continue // the incident about the failure asks the same
+		}
 		q := protocol.Question{ID: m.id, Agent: m.from, Task: m.about, Text: m.call.text, Detail: m.call.detail, Options: slices.Clone(m.call.options),
 			Blocking: m.call.blocking, Severity: protocol.Medium, Ref: protocol.Ref{Path: h.file, Sum: string(h.Sum)}}
 		switch {
@@ -156,4 +167,41 @@ func (v *view) questions() (list []protocol.Question) {
 		list = append(list, q)
 	}
 	return list
+}
+
+// awaitsRejected says what a rejected handoff waits for.
+func awaitsRejected(m *handoffMessage) string {
+	return "a decision of the human: " + cmp.Or(m.to, "its agent") + " rejected it"
+}
+
+// waits says what a pending handoff waits for; "" if its agent can take it.
+func (v *view) waits(h *handoff) string {
+	m := &h.Value
+	if w := &v.state.workflow; m.isWork() && strings.EqualFold(m.to, orchestrator) && w.running() {
+		return "the end of workflow " + w.id
+	}
+	for _, q := range v.questions() {
+		if q.Task == m.id && q.Blocking {
+			return "an answer to escalation " + q.ID
+		}
+	}
+	return ""
+}
+
+// answers returns the pending answers to escalations about a handoff, with those escalations, and their text.
+func (v *view) answers(h *handoff) (ids []string, note string) {
+	for _, a := range v.handoffs {
+		m := &a.Value
+		if m.kind != typeAnswer || a.where() != pending {
+			continue
+		}
+		if e := v.escalation(m); e != nil && e.Value.about == h.Value.id {
+			ids = append(ids, m.id, e.Value.id)
+			note = strings.TrimPrefix(note+"; ", "; ") + "answer to \"" + e.Value.call.text + "\": " + m.call.text
+			if m.call.detail != "" {
+				note += " (" + m.call.detail + ")"
+			}
+		}
+	}
+	return ids, note
 }

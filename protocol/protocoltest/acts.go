@@ -21,8 +21,8 @@ type Act struct {
 	After func(t testing.TB, dir string, now time.Time, killed bool)
 }
 
-// KillActs kills each act before each of its calls that change the file system, and checks the files after that.
-func KillActs(t *testing.T, acts []Act) {
+// KillActs kills each act before each of its calls that change the file system, and checks the files after that. clock is the clock of the files: time.Now.
+func KillActs(t *testing.T, clock func() time.Time, acts []Act) {
 	if inChild() {
 		childActs(acts)
 		return
@@ -36,7 +36,7 @@ func KillActs(t *testing.T, acts []Act) {
 	for i := range acts {
 		t.Run(acts[i].Name, func(t *testing.T) {
 			t.Parallel()
-			acts[i].kill(t)
+			acts[i].kill(t, clock)
 		})
 	}
 }
@@ -59,9 +59,9 @@ func childActs(acts []Act) {
 	os.Exit(3)
 }
 
-func (a *Act) kill(t *testing.T) {
+func (a *Act) kill(t *testing.T, clock func() time.Time) {
 	trace := filepath.Join(t.TempDir(), "trace")
-	a.run(t, "trace=uname,"+steps, trace)
+	a.run(t, clock(), "trace=uname,"+steps, trace)
 	text, err := os.ReadFile(trace)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func (a *Act) kill(t *testing.T) {
 	total := 0
 	for kind, n := range calls {
 		for i := 1; i <= n && !t.Failed(); i++ {
-			a.run(t, fmt.Sprintf("inject=%s:signal=KILL:when=%d", kind, i), os.DevNull)
+			a.run(t, clock(), fmt.Sprintf("inject=%s:signal=KILL:when=%d", kind, i), os.DevNull)
 			total++
 		}
 	}
@@ -83,9 +83,9 @@ func (a *Act) kill(t *testing.T) {
 	}
 }
 
-func (a *Act) run(t *testing.T, how, trace string) {
+func (a *Act) run(t *testing.T, now time.Time, how, trace string) {
 	t.Helper()
-	dir, now := memoryDir(t), time.Now()
+	dir := memoryDir(t)
 	a.Lay(t, dir, now)
 	killed := runUnder(t, how, a.Name, dir, now, trace)
 	a.After(t, dir, now, killed)

@@ -72,7 +72,7 @@ func requeue(c *taskCase, r *taskRuling, judged rules.Ruling, reason protocol.Re
 		r.verdict.Cause = because(protocol.ReasonBudget, protocol.Facts{})
 		return
 	}
-	r.order(c, why, protocol.Change{Verb: protocol.VerbRequeue, Reason: reason,
+	r.order(c, why, protocol.Change{Verb: protocol.VerbRequeue, Reason: reason, Judged: protocol.Judged{Claim: c.t.Claim},
 		Entry: protocol.Entry{Action: protocol.ActionRetry, Rule: judged.Rule, Code: judged.Code, Attempt: len(c.t.Committed()) + 1, Twice: twice}})
 }
 
