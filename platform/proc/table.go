@@ -11,6 +11,7 @@ type Process struct {
 	Parent, Group, Session int    // pids; a session leader has Session == PID
 	Zombie                 bool   // all threads have ended, and the process is not yet reaped
 	Stopped                bool   // suspended by a signal or held by a debugger
+	Terminal               bool   // it has a controlling terminal
 	Name                   string // the command's short name, at most 15 bytes; a process can set its own
 }
 
@@ -42,6 +43,16 @@ func Command(pid int) ([]string, error) {
 		return nil, fmt.Errorf("command of process %d: %w", pid, err)
 	}
 	return argv, nil
+}
+
+// Environ returns the environment that a process was started with, as NAME=value words; at most its first 64 KiB. It is
+// empty where the process may not be examined. Linux only, like Table.
+func Environ(pid int) ([]string, error) {
+	words, err := environ(pid)
+	if err != nil {
+		return nil, fmt.Errorf("environment of process %d: %w", pid, err)
+	}
+	return words, nil
 }
 
 // Started returns the start time of a process by the current wall clock. If the clock was set meanwhile, a file that

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// argvLimit limits what Command reads: the arguments of one process may be megabytes long.
+// argvLimit limits what Command and Environ read: the arguments of one process may be megabytes long.
 const argvLimit = 64 << 10
 
 // tableRounds limits how often one scan lists the pids: on a busy machine there are always new ones.
@@ -71,7 +71,7 @@ func row(pid int) (Process, error) {
 	return p, err
 }
 
-// parseRow reads fields 2 to 6 of /proc/<pid>/stat in addition to those of parseStat.
+// parseRow reads fields 2 to 7 of /proc/<pid>/stat in addition to those of parseStat.
 func parseRow(text []byte) (Process, error) {
 	st, err := parseStat(text)
 	if err != nil {
@@ -88,6 +88,7 @@ func parseRow(text []byte) (Process, error) {
 			return Process{}, fmt.Errorf("read stat: field %d: %w", 4+i, err)
 		}
 	}
+	p.Terminal = string(f[4]) != "0"
 	// A thread group leader whose main thread has ended shows as zombie while its other threads still run.
 	p.Zombie = st.state == 'X' || st.state == 'x' || st.state == 'Z' && st.threads <= 1
 	p.Stopped = st.state == 'T' || st.state == 't'
@@ -127,8 +128,13 @@ func cwd(pid int) (string, error) {
 	return dir, nil
 }
 
-func command(pid int) ([]string, error) {
-	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/cmdline")
+func command(pid int) ([]string, error) { return words(pid, "cmdline") }
+
+func environ(pid int) ([]string, error) { return words(pid, "environ") }
+
+// words reads a list of NUL-terminated words about a process, up to argvLimit.
+func words(pid int, file string) ([]string, error) {
+	f, err := os.Open("/proc/" + strconv.Itoa(pid) + "/" + file)
 	if err != nil {
 		return nil, absent(pid, err)
 	}

@@ -46,6 +46,9 @@ func TestTableShowsAChildAsInspectDoes(t *testing.T) {
 	if at, err := Cwd(c.pid()); err != nil || at != dir {
 		t.Errorf("cwd %q, %v; want %q", at, err, dir)
 	}
+	if words, err := Environ(c.pid()); err != nil || !slices.Contains(words, "PATH="+os.Getenv("PATH")) || got.Terminal {
+		t.Errorf("environment %q, %v, terminal %v", words, err, got.Terminal)
+	}
 	if argv, err := Command(c.pid()); err != nil || !slices.Equal(argv, os.Args[:1]) {
 		t.Errorf("command %q, %v; want %q", argv, err, os.Args[:1])
 	}

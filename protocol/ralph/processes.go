@@ -19,6 +19,7 @@ type system struct {
 	table   func() ([]proc.Process, error)
 	cwd     func(pid int) (string, error)
 	command func(pid int) ([]string, error)
+	environ func(pid int) ([]string, error)
 	opened  func(pid int) ([]proc.OpenFile, error)
 	holders func(path string) ([]proc.Identity, error)
 	started func(proc.Identity) (time.Time, error)
@@ -27,7 +28,7 @@ type system struct {
 }
 
 func machine() system {
-	return system{proc.Table, proc.Cwd, proc.Command, proc.Opened, proc.FlockHolders, proc.Started, proc.Signal, proc.Check}
+	return system{proc.Table, proc.Cwd, proc.Command, proc.Environ, proc.Opened, proc.FlockHolders, proc.Started, proc.Signal, proc.Check}
 }
 
 // gone reports whether an identity's process is proved to have ended.
@@ -87,14 +88,17 @@ func (t *processTable) visitor(w *worker) int {
 }
 
 // runs reports whether a process's command line contains a word.
-func (t *processTable) runs(pid int, word string) bool {
-	argv, err := t.sys.command(pid)
-	return err == nil && slices.ContainsFunc(argv, func(a string) bool { return strings.Contains(a, word) })
+func (t *processTable) runs(pid int, word string) bool { return mentions(t.sys.command, pid, word) }
+
+func mentions(list func(pid int) ([]string, error), pid int, word string) bool {
+	words, err := list(pid)
+	return err == nil && slices.ContainsFunc(words, func(a string) bool { return strings.Contains(a, word) })
 }
 
-// worksFor reports whether a process is proved to work for the worker, by its working folder or its command line.
+// worksFor reports whether a process is proved to work for the worker: by its working folder, its command line or its
+// environment, in which the program names the worker's folder to all that it starts for the worker.
 func (t *processTable) worksFor(w *worker, pid int) bool {
-	return t.worksIn(t.home(w), pid) || t.runs(pid, w.name)
+	return t.worksIn(t.home(w), pid) || t.runs(pid, w.name) || mentions(t.sys.environ, pid, t.home(w))
 }
 
 // lateWrite is how much later than its pid file's stamp a leader may appear to have started.

@@ -20,7 +20,8 @@ type session struct {
 	orphans  []protocol.Identity // proved to belong to this worker; their leader is proved gone
 	strays   []protocol.Identity // probably of this worker, but their session may be a different one
 	why      string              // why the strays are not counted as orphans
-	living   []proc.Process      // of proved sessions: the leader and all members
+	living   []proc.Process      // the leader and all members
+	proved   []protocol.Identity // those of living whose session is proved to be the worker's
 }
 
 // judge decides which processes of a worker's sessions are alive (protocol 002: pid = process group = session leader).
@@ -83,9 +84,13 @@ func (t *processTable) judgeFile(w *worker, s *session, which int) (doubt string
 		s.leader, s.leading, s.pid = protocol.Identity(row.Identity), pidFiles[which], pid
 		r.leader, r.members, r.empty = s.leader, nil, false
 		s.living = append(s.living, row)
+		if works {
+			s.proved = append(s.proved, s.leader)
+		}
 		if row.Session == pid {
 			if works {
 				r.members = identities(members)
+				s.proved = append(s.proved, r.members...)
 			}
 			s.living = append(s.living, members...)
 		}
@@ -98,7 +103,7 @@ func (t *processTable) judgeFile(w *worker, s *session, which int) (doubt string
 	ours, near := false, false
 	for _, m := range members {
 		// The system does not reuse a session's number while a process of that session lives.
-		ours = ours || t.worksIn(t.home(w), m.PID) || slices.Contains(r.members, protocol.Identity(m.Identity))
+		ours = ours || t.worksFor(w, m.PID) || slices.Contains(r.members, protocol.Identity(m.Identity))
 		near = near || t.worksIn(t.project, m.PID) || t.cwds[m.PID] == ""
 	}
 	switch {
@@ -116,6 +121,9 @@ func (t *processTable) judgeFile(w *worker, s *session, which int) (doubt string
 		s.strays = append(s.strays, identities(members)...)
 	case near:
 		return fmt.Sprintf("process %d of %s is gone, but its session lives; nothing proves whose it is", pid, pidFiles[which])
+	case !r.empty && t.notOf(r, members, written) == "":
+		s.pid, s.why = pid, "only the number of their session and the time of their start say that they are this worker's"
+		s.strays = append(s.strays, identities(members)...)
 	}
 	return "" // or an unrelated session that reuses the number
 }

@@ -24,7 +24,8 @@ type processTree struct {
 	leader, child proc.Identity
 }
 
-// found starts a session whose leader works in leads and whose child works in works. The leader runs script first.
+// found starts a session whose leader works in leads and whose child works in works. The leader runs script first. The child
+// has the environment of $environment alone.
 func found(t testing.TB, leads, works, script string) *processTree {
 	t.Helper()
 	for _, dir := range []string{leads, works} {
@@ -32,7 +33,7 @@ func found(t testing.TB, leads, works, script string) *processTree {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.Command("sh", "-c", script+`; (cd "$0" && exec sleep 300 >/dev/null 2>&1) & echo $!; wait`, works)
+	cmd := exec.Command("sh", "-c", script+`; (cd "$0" && exec env -i $environment sleep 300 >/dev/null 2>&1) & echo $!; wait`, works)
 	cmd.Dir = leads
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	out, err := cmd.StdoutPipe()
@@ -167,6 +168,32 @@ func TestOrphanWithAnotherWorkingFolder(t *testing.T) {
 		waitGone(t, k.child)
 		if a, _ = sameByHints(t, p, time.Now()).Agent(workerOne); a.Presence != protocol.PresenceGone {
 			t.Errorf("known %v: all are gone: %+v", known, a)
+		}
+	}
+}
+
+// Orphans are known by the number of their session, wherever they work, also if steward never saw their leader. They are
+// ended only if something proves that they are the worker's, such as the environment that the program gave them.
+func TestOrphansOfALeaderNeverSeen(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		dir := inHand(t)
+		set := "environment="
+		if known {
+			set += "_WORKER_DIR=" + filepath.Join(dir, home)
+		}
+		k := found(t, t.TempDir(), "/", set)
+		write(t, dir, home+"/agent.pid", pidText(k.leader))
+		k.killLeader()
+		s := sameByHints(t, open(t, dir), time.Now())
+		a, _ := s.Agent(workerOne)
+		f := findingOf(s, "orphans")
+		if a.Presence != protocol.PresenceHere || f == nil || (len(a.Orphans) == 1) != known || strings.Contains(f.Text, "does not end") == known || taskOf(t, s, "TASK-001").Lost != "" {
+			t.Errorf("known %v: %+v %+v", known, a, f)
+		}
+		write(t, dir, home+"/agent.pid", pidText(k.leader))
+		age(t, dir, home+"/agent.pid", time.Now().Add(-2*lateStart))
+		if a, _ = look(t, open(t, dir), time.Now()).Agent(workerOne); (a.Presence == protocol.PresenceHere) != known || len(a.Orphans) > 0 {
+			t.Errorf("known %v: the pid file is too old: %+v", known, a)
 		}
 	}
 }
