@@ -66,8 +66,10 @@ type Tasks struct {
 
 // Ralph is the [ralph] table (protocol 002).
 type Ralph struct {
-	// Violations enables watching the files that the workers' processes have open for writing.
-	Violations bool `toml:"violations"`
+	// Violations enables watching what changes outside the workers' own folders. ViolationAction is what follows a change
+	// that is proved to be a worker's: tell, mark or end.
+	Violations      bool   `toml:"violations"`
+	ViolationAction string `toml:"violation_action"`
 	// Grace is how long a worker may take to set up before a missing process counts against it.
 	Grace time.Duration `toml:"grace"`
 	// Resume is the command that makes the program resume a task, with {task} and {worker} in its arguments. If it is

@@ -147,6 +147,7 @@ func (l *flawList) tasks(c Config) {
 // protocols checks the settings of single protocols.
 func (l *flawList) protocols(c Config) {
 	l.between("ralph.grace", c.Ralph.Grace, time.Second, day)
+	l.oneOf("ralph.violation_action", c.Ralph.ViolationAction, "tell", "mark", "end")
 	l.between("mailbox.lead", c.Mailbox.Lead, time.Second, day)
 	l.between("mailbox.developer", c.Mailbox.Developer, time.Second, day)
 	l.between("mailbox.review", c.Mailbox.Review, time.Second, day)

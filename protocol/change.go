@@ -53,6 +53,7 @@ const (
 	ReasonStopping   Reason = "stopping"   // steward stops, so all holds end
 	ReasonExpired    Reason = "expired"    // it expired, and its holder shows no sign of life
 	ReasonOrphaned   Reason = "orphaned"   // its leader is gone
+	ReasonViolation  Reason = "violation"  // its worker left its workspace
 	ReasonRepair     Reason = "repair"     // a crash left a change half done
 )
 
@@ -89,8 +90,9 @@ type Change struct {
 	// NoHold asks a VerbRetry to write only the schedule until the task is due: no hold remains when steward exits.
 	NoHold bool `json:"no_hold,omitempty"`
 	Entry
-	// Agent is the agent concerned. Status is the registry's word for VerbMark, or SIGTERM or SIGKILL for VerbReap.
-	// Processes are the processes that VerbReap may end.
+	// Agent is the agent concerned. Status is the registry's word for VerbMark, or or the signal to the
+	// Processes.
+	// Processes are the processes that VerbReap, or VerbConclude after a Violation, may end.
 	Agent     string     `json:"agent,omitempty"`
 	Status    string     `json:"status,omitempty"`
 	Processes []Identity `json:"processes,omitempty"`

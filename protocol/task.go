@@ -60,6 +60,21 @@ type Flight struct {
 	// Lost is the proof that no process works on a task in flight any more; "" while that is not proved. The proof must
 	// hold for a while ([tasks] presume) before steward acts on it.
 	Lost string `json:"lost,omitempty"`
+	// Violation is nil if none is proved.
+	Violation *Violation `json:"violation,omitempty"`
+}
+
+// CodeViolation is the Code of the VerbConclude that follows a Violation.
+const CodeViolation = "WORKSPACE_VIOLATION"
+
+// Violation is what the worker of a task did outside its workspace, as the adapter proves.
+type Violation struct {
+	Worker string `json:"worker"`
+	Text   string `json:"text"`
+	// Processes of the worker are ended before the task is marked as failed; none: it is only marked.
+	Processes []Identity `json:"processes,omitempty"`
+	// Asked: nothing follows it without a person's word, in no mode.
+	Asked bool `json:"asked,omitempty"`
 }
 
 // Record is what is on record about a task beside its request and its result.

@@ -52,11 +52,20 @@ type Options struct {
 	Grace time.Duration
 	// NoWatch turns off steward's own search for workspace violations (Linux only; protocol 002, Violation Detection).
 	NoWatch bool
+	// Violation is what follows a worker's proved violation: Tell, Mark or End.
+	Violation string
 	// Resume is the command that makes the program resume a task: its name, then its arguments. In the arguments, {task}
 	// stands for the task's id and {worker} for its newest worker folder. CheckResume defines what is allowed. If Resume
 	// is empty, a task that the user wants retried is marked as to be done.
 	Resume []string
 }
+
+// The values of Options.Violation (protocol 002, On Violation). With Tell a person decides.
+const (
+	Tell = "tell" // a finding
+	Mark = "mark" // also violation_status.txt, a line in violations.log, and [*]
+	End  = "end"  // before that SIGTERM to the worker's session
+)
 
 // Project is one project's adapter: a reader that turns files and processes into values, and a writer that carries out
 // changes. It is used by one goroutine at a time.
@@ -97,6 +106,9 @@ func (p *Project) Dirs() []string {
 	for _, d := range []string{workersDir, logsDir, orchestratorDir} {
 		dirs = append(dirs, path.Join(Base, d))
 	}
+	if len(p.boundary.watched) > 0 {
+		dirs = append(dirs, ".", ".git") // the top of the main work tree, whose changes are looked for while workers live
+	}
 	for _, w := range p.workers.live {
 		if len(dirs) < maxWatched {
 			dirs = append(dirs, path.Join(Base, w.dir()), path.Join(Base, w.dir(), resultsDir))
@@ -116,6 +128,9 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	p.changed = false
 	p.read(full, look.Hints)
 	p.judge()
+	if !p.opts.NoWatch {
+		p.watchWorkers(ctx)
+	}
 	v := p.view()
 	verdicts := v.judgeTasks()
 	s.Tasks = v.tasks(verdicts)

@@ -25,7 +25,7 @@ type reader struct {
 	events       eventLog
 	reported     jsonfile.Reading[[]violation]
 	failures     failures
-	head         headWatch
+	boundary     boundary
 	logs         folder.Listing
 	table        *processTable
 }
@@ -44,7 +44,7 @@ func (r *reader) forget() {
 		r.real = r.dir
 	}
 	r.board, r.workers = taskBoard{}, workers{Folder: r.Folder, all: map[string]*worker{}}
-	r.orchestrator, r.head, r.logs = orchestrator{}, headWatch{}, folder.Listing{}
+	r.orchestrator, r.boundary, r.logs = orchestrator{}, boundary{}, folder.Listing{}
 	r.events, r.failures = newEventLog(), failures{}
 	r.reported = jsonfile.Reading[[]violation]{}
 	r.table = &processTable{sys: &r.sys, project: r.real}
@@ -83,9 +83,6 @@ func (r *reader) judge() {
 		r.workers.retire(&r.board)
 	}
 	r.orchestrator.judge(r.table)
-	if !r.opts.NoWatch {
-		r.watchWorkers()
-	}
 }
 
 // view returns what the decisions about tasks and agents are based on.

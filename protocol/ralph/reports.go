@@ -119,14 +119,13 @@ func (v kanbanView) findings(verdicts map[string]verdict) []protocol.Finding {
 		if newest {
 			list = append(list, v.taskFindings(w, d)...)
 		}
-		list = append(list, outsideFindings(w)...)
 	}
 	for _, id := range sortedKeys(verdicts) {
 		if run := verdicts[id].planner; run != "" {
 			list = append(list, protocol.Finding{Subject: task(id), Code: "planning", Severity: protocol.Low, Text: "only a planning run works on it: " + run})
 		}
 	}
-	return append(list, headFindings(v.workers.live)...)
+	return append(list, v.violationFindings()...)
 }
 
 // taskFindings lists what a task's newest worker reports, and the worker's violations.
@@ -137,7 +136,7 @@ func (v kanbanView) taskFindings(w *worker, d verdict) (list []protocol.Finding)
 	}
 	if word := w.violation; word.Good && word.Value != "" {
 		severity := protocol.Low
-		if strings.HasPrefix(word.Value, "WORKSPACE_VIOLATION") {
+		if strings.HasPrefix(word.Value, violationWord) {
 			severity = protocol.High
 		}
 		list = append(list, w.finding("violation", violationFile, severity, w.name+" says: "+word.Value))

@@ -110,6 +110,21 @@ func cases() []protocoltest.Case {
 		}),
 		Want: want("*"), Free: append(free, Base+"/"+failuresFile), Meddle: meddle,
 	}, {
+		Name: "close a violation", Verb: protocol.VerbConclude, Files: around("=") + file(home+"/"+violationFile, violationWord+"\n"),
+		Before: func(t testing.TB, _ protocol.Adapter, dir string, now time.Time) {
+			age(t, dir, home+"/"+violationFile, now.Add(-2*defaultGrace))
+		},
+		Change: func(s *protocol.Snapshot, now time.Time) protocol.Change {
+			c := change(protocol.VerbConclude)(s, now)
+			c.Code, c.Agent = protocol.CodeViolation, workerOne
+			return c
+		},
+		Shows: shows("the reason", func(s *protocol.Snapshot) bool {
+			o := find(s, "TASK-001").Outcome
+			return o != nil && strings.Contains(o.Failures[0].Message, workerOne+" left its workspace")
+		}),
+		Want: want("*"), Free: append(free, Base+"/"+failuresFile, Base+"/"+violationsFile), Meddle: meddle,
+	}, {
 		Name: "cancel", Verb: protocol.VerbCancel, Files: locked(" "), Change: change(protocol.VerbCancel),
 		Shows: shows("a task that is not planned", func(s *protocol.Snapshot) bool { return find(s, "TASK-001").Cancelled }),
 		Want:  want("N"), Free: free, Meddle: meddle,

@@ -192,6 +192,9 @@ func (v kanbanView) describeOpen(t *protocol.Task, e *entry, w *worker, d verdic
 		t.Agent = d.planner
 		return
 	}
+	if e.marker == working && !v.opts.NoWatch {
+		t.Violation = v.violation(w)
+	}
 	if w.epoch > 0 {
 		t.Started = v.Past(time.Unix(w.epoch, 0).UTC())
 	}

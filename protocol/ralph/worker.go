@@ -21,6 +21,7 @@ var pidFiles = [...]string{"agent.pid", "resume.pid", "decide.pid"}
 const (
 	resumeFile     = "resume-state.json"
 	violationFile  = "violation_status.txt"
+	violationWord  = "WORKSPACE_VIOLATION" // what the file says
 	resultsDir     = "results"
 	reportsDir     = "reports"
 	checkpointsDir = "checkpoints"
@@ -64,9 +65,7 @@ type reports struct {
 	results    map[string]*step // newest of each step
 	checkpoint numbered[checkpoint]
 	blocked    numbered[[]string]
-	touched    []int64        // the mtimes of the folders in which the worker shows progress
-	outside    map[string]int // files outside its workspace, by the process that had them open for writing
-	headMoved  bool           // the main repository's HEAD moved while the worker lived
+	touched    []int64 // the mtimes of the folders in which the worker shows progress
 }
 
 // numbered is the newest of a series of numbered files. Its last good value stays until a newer file can be read.
@@ -255,5 +254,5 @@ func newestNumbered(f *folder.Folder, top string, name *regexp.Regexp) string {
 func (w *worker) stopReading(f *folder.Folder) {
 	f.Patience.ClearBelow(w.dir())
 	w.active, w.session = false, session{}
-	w.results, w.outside, w.headMoved = nil, nil, false
+	w.results = nil
 }

@@ -52,6 +52,9 @@ var ErrNoFlock = errors.New("the kanban cannot be locked here, so it is not writ
 
 // conclude marks lost work as failed, which in the program means "needs manual intervention".
 func (w *writer) conclude(ctx context.Context, c protocol.Change) error {
+	if c.Code == protocol.CodeViolation {
+		return w.closeViolation(ctx, c)
+	}
 	return w.mark(ctx, c, string(rune(working)), failed, func(kanban []byte) error {
 		return w.failures.record(w.Folder, kanban, c.Subject.ID, c.Why)
 	})

@@ -25,6 +25,7 @@ var reasons = map[protocol.Reason]string{
 	protocol.ReasonStopping:   "steward stops, so it holds nothing",
 	protocol.ReasonExpired:    "it expired",
 	protocol.ReasonOrphaned:   "{count} of its processes outlived their leader",
+	protocol.ReasonViolation:  "its worker left its workspace",
 	protocol.ReasonRepair:     "a crash left a change half done",
 	protocol.ReasonUntaken:    "waits for [{agent}|an agent] to take it",
 	protocol.ReasonInFlight:   "in flight ({name}) since {at recent}",

@@ -28,6 +28,7 @@ func running(c *taskCase) taskRuling {
 	if t.Awaits != "" {
 		r.verdict = TaskVerdict{State: protocol.TaskWaiting, Cause: because(protocol.ReasonAwaits, protocol.Facts{Name: t.Awaits})}
 	}
+	closeViolation(c, &r)
 	deadline := m.Running.Add(c.timeout())
 	timed := t.Timeout != protocol.NoTimeout
 	over := !timed || r.passed(c.env, deadline) // without a time limit only the silence of its agent counts
@@ -58,6 +59,20 @@ func running(c *taskCase) taskRuling {
 	}
 	tellStalled(c, &r)
 	return r
+}
+
+// closeViolation has a task fail whose worker left its workspace, after the end of the worker's processes if they are named.
+// Where a person must order that first, it is not ordered here.
+func closeViolation(c *taskCase, r *taskRuling) {
+	v := c.t.Violation
+	if v == nil || v.Asked {
+		return
+	}
+	change := protocol.Change{Verb: protocol.VerbConclude, Agent: v.Worker, Entry: protocol.Entry{Code: protocol.CodeViolation}, Processes: v.Processes}
+	if len(v.Processes) > 0 {
+		change.Status = "SIGTERM"
+	}
+	r.order(c, quote(protocol.ReasonViolation, v.Text), change)
 }
 
 // worked judges a task whose claim names its processes. They alone prove whether the work goes on, whatever the verdict on

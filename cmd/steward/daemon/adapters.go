@@ -59,7 +59,7 @@ var Adapters = []adapter{
 		return openHandoffs(dir, g)
 	}, nil},
 	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
-		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
+		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations, Violation: cfg.Ralph.ViolationAction, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
 	}, func(dir string, cfg config.Config, g guard) protocol.Participant {
 		return ralph.Connect(dir, ralph.Options{Guard: g, Flock: flock, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
 	}},
