@@ -45,28 +45,25 @@ func (c *Client) Accept(ctx context.Context, id string, a protocol.Acceptance, n
 
 // mayAccept checks that it is the agent's turn, and returns what it gets.
 func (c *Client) mayAccept(r *record, role string) (kind string, err error) {
-	if r.status == completed {
-		return "", fmt.Errorf("task %s: %w", r.id, protocol.ErrEnded)
-	}
-	if err := c.alone("accept task " + r.id); err != nil {
-		return "", err
-	}
 	who, kind := c.turn(r)
-	switch claim := c.claimTo(r); {
+	claim := c.claimTo(r)
+	switch {
+	case r.status == completed:
+		return "", protocol.ErrEnded
+	case c.orchestrator.lives():
+		return "", c.alone("accept task " + r.id)
 	case who == role:
 		return kind, nil
 	case c.held(claim):
-		return "", fmt.Errorf("task %s: %w: %s", r.id, protocol.ErrTaken, claim.Agent)
-	case r.status == pending && role == developer:
-		return "", illegal(r, "accepted by the developer", "the team lead must assign it first")
-	case r.status == inProgress && who == "":
-		return "", fmt.Errorf("task %s: %w: it is in progress, and queue.json does not say whose it is", r.id, protocol.ErrTaken)
-	case r.status == rejected:
-		return "", illegal(r, "accepted", "it must be assigned again first")
-	case who == lead:
-		return "", illegal(r, "accepted by "+role, "the team lead must review it")
+		return "", taken(claim)
+	case who == lead && r.status == pending:
+		return "", illegal(r, "the team-lead must assign it first")
+	case who != "":
+		return "", illegal(r, "it waits for the %s", shownRole(who))
+	case r.status == inProgress:
+		return "", fmt.Errorf("%w: queue.json does not say which", protocol.ErrTaken)
 	}
-	return "", illegal(r, "accepted by "+role, "it waits for the developer")
+	return "", illegal(r, "the team-lead must assign it again first")
 }
 
 // take records the claim, shows the agent at work, marks its messages as read, and moves the task on.
@@ -97,7 +94,19 @@ func (c *Client) take(r *record, role, kind string, worker protocol.Identity) (d
 	return done, c.advanceTo(r, inProgress)
 }
 
-// illegal returns the error about a step that the state diagram does not have (protocol 003, Task State Transitions).
-func illegal(r *record, what, instead string) error {
-	return invalid("task %s is %s and cannot be %s: %s", r.id, r.status, what, instead)
+// illegal returns the error about a step that the task's state does not allow (protocol 003, Task State Transitions).
+func illegal(r *record, why string, args ...any) error {
+	return invalid("it is %s: %s", r.status, fmt.Sprintf(why, args...))
+}
+
+func taken(claim *workClaim) error {
+	return fmt.Errorf("%w: the %s", protocol.ErrTaken, shownRole(claim.Agent))
+}
+
+// shownRole is an agent's name in the document.
+func shownRole(role string) string {
+	if role == lead {
+		return "team-lead"
+	}
+	return role
 }

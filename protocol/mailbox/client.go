@@ -75,10 +75,10 @@ func (c *Client) act(ctx context.Context, now time.Time, do func() (protocol.Rec
 	return done, err
 }
 
-// roleOf returns the agent's name as status.json implies it. The lead has several spellings.
+// roleOf returns the agent's name as status.json implies it. The lead has several spellings; the user acts as the lead.
 func roleOf(agent string) (string, error) {
 	switch agent {
-	case "tech-lead", "techLead", "team-lead", "teamLead":
+	case "tech-lead", "techLead", "team-lead", "teamLead", "user", "human":
 		return lead, nil
 	}
 	if slices.Contains(agentNames, agent) {
@@ -105,11 +105,11 @@ func (c *Client) Leave(ctx context.Context, a protocol.AgentRun, now time.Time) 
 }
 
 func (c *Client) show(ctx context.Context, a protocol.AgentRun, now time.Time, state func(role string) (string, any)) error {
-	role, err := roleOf(a.Agent)
-	if err != nil || role != developer && role != lead {
-		return err
+	role, _ := roleOf(a.Agent)
+	if role != developer && role != lead {
+		return nil // status.json has no entry for it, or it is the program's own
 	}
-	_, err = c.act(ctx, now, func() (done protocol.Receipt, err error) {
+	_, err := c.act(ctx, now, func() (done protocol.Receipt, err error) {
 		if c.orchestrator.lives() {
 			return done, nil
 		}

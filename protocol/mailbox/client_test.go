@@ -198,7 +198,7 @@ func TestFlowOfTheDocument(t *testing.T) {
 				t.Errorf("%s was not cleared: %+v", box, m)
 			}
 		}
-		c.fails(protocol.ErrEnded, "task-007", func() (protocol.Receipt, error) {
+		c.fails(protocol.ErrEnded, "", func() (protocol.Receipt, error) {
 			return c.report("task-007", "team-lead", protocol.ReportApproved, protocol.Report{})
 		})
 		if s := r.look(); len(s.Findings)+len(s.Faults) > 0 {
@@ -264,18 +264,18 @@ func TestIllegalSteps(t *testing.T) {
 		words string
 		act   func() (protocol.Receipt, error)
 	}{
-		{nil, "pending and cannot be reported", report("task-004", "developer", protocol.ReportDone)},
-		{nil, "pending and cannot be approved", report("task-004", "team-lead", protocol.ReportApproved)},
-		{nil, "pending and cannot be rejected", report("task-004", "team-lead", protocol.ReportRejected)},
-		{nil, "rejected and cannot be approved", report("task-002", "team-lead", protocol.ReportApproved)},
-		{nil, "in_progress and cannot be approved", report("task-001", "team-lead", protocol.ReportApproved)},
-		{nil, "awaiting_review and cannot be reported", report("task-003", "developer", protocol.ReportDone)},
-		{nil, "approved by developer", report("task-003", "developer", protocol.ReportApproved)},
-		{nil, "cannot be assigned", order(protocol.Order{ID: "task-003", To: developer, Title: "T", Text: "t"})},
-		{protocol.ErrEnded, "task-000", report("task-000", "developer", protocol.ReportDone)},
-		{protocol.ErrEnded, "task-000", accept("task-000", "developer")},
-		{protocol.ErrEnded, "task-000", order(protocol.Order{ID: "task-000", To: developer, Title: "T", Text: "t"})},
-		{protocol.ErrTaken, "task-001", accept("task-001", "developer")},
+		{nil, "is pending: only a task in progress", report("task-004", "developer", protocol.ReportDone)},
+		{nil, "is pending: only a task that awaits", report("task-004", "team-lead", protocol.ReportApproved)},
+		{nil, "is pending: only a task in progress", report("task-004", "team-lead", protocol.ReportRejected)},
+		{nil, "is rejected: only", report("task-002", "team-lead", protocol.ReportApproved)},
+		{nil, "in_progress: only", report("task-001", "team-lead", protocol.ReportApproved)},
+		{nil, "awaiting_review: only", report("task-003", "developer", protocol.ReportDone)},
+		{nil, "developer cannot report \"approved\"", report("task-003", "developer", protocol.ReportApproved)},
+		{nil, "awaiting_review: approve or reject", order(protocol.Order{ID: "task-003", To: developer, Title: "T", Text: "t"})},
+		{protocol.ErrEnded, "", report("task-000", "developer", protocol.ReportDone)},
+		{protocol.ErrEnded, "", accept("task-000", "developer")},
+		{protocol.ErrEnded, "", order(protocol.Order{ID: "task-000", To: developer, Title: "T", Text: "t"})},
+		{protocol.ErrTaken, "does not say", accept("task-001", "developer")},
 		{protocol.ErrNoTask, "task-099", accept("task-099", "developer")},
 		{jsonfile.ErrExist, "task-004", order(protocol.Order{ID: "task-004", Title: "T", Text: "t"})},
 		{protocol.ErrUnsupported, "completed", order(protocol.Order{To: developer, Title: "T", Text: "t", After: []string{"task-001"}})},

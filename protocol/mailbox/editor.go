@@ -165,16 +165,16 @@ func (e editor) platform(task string) string {
 	return "custom"
 }
 
-// knows returns the judge for post: a message with the same content that is not older than since is there already.
-func (e editor) knows(doc jsonfile.Object, since time.Time) func(jsonfile.Object) (bool, error) {
+// send appends a message to a mailbox, unless one with the same content that is not older than since is there already.
+func (e editor) send(box string, doc jsonfile.Object, since time.Time) error {
 	want := content(doc.Value())
-	return func(box jsonfile.Object) (bool, error) {
-		items, _ := box.Array("messages")
+	return e.post(box, json.RawMessage(doc.Value().Raw()), func(o jsonfile.Object) (bool, error) {
+		items, _ := o.Array("messages")
 		return slices.ContainsFunc(items, func(v jsonfile.Value) bool {
 			m, _ := v.Object()
 			return content(v) == want && !m.FirstStated("timestamp").Latest().Before(since)
 		}), nil
-	}
+	})
 }
 
 func (e editor) receipt(r *record, state protocol.TaskState, note string) protocol.Receipt {

@@ -110,7 +110,7 @@ func (c *Client) assignment(r *record) protocol.Assignment {
 		}
 	}
 	if a.Type = cmp.Or(kind, r.kind); who == lead {
-		a.Agent, a.Source = "team-lead", developer
+		a.Agent = "team-lead"
 	}
 	if kind == "task" {
 		a.Source = "user"

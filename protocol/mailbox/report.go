@@ -59,10 +59,10 @@ func (c *Client) Report(ctx context.Context, id string, rep protocol.Report, now
 			return done, err
 		}
 		if r.status == completed && rep.Kind != protocol.ReportApproved {
-			return done, fmt.Errorf("task %s: %w", r.id, protocol.ErrEnded)
+			return done, protocol.ErrEnded
 		}
 		if claim := c.claimTo(r); c.held(claim) && claim.Agent != role {
-			return done, fmt.Errorf("task %s: %w: %s", r.id, protocol.ErrTaken, claim.Agent)
+			return done, taken(claim)
 		}
 		return c.carryOut(r, role, rep)
 	})
@@ -75,7 +75,7 @@ func (c *Client) carryOut(r *record, role string, rep protocol.Report) (done pro
 	case rep.Kind == protocol.ReportBlocked:
 		return c.ask(r, role, rep)
 	case rep.Kind == protocol.ReportCancel:
-		return done, fmt.Errorf("cancel task %s: %w: the team lead rejects it instead", r.id, protocol.ErrUnsupported)
+		return done, fmt.Errorf("%w: a task cannot be cancelled here: the team lead rejects it", protocol.ErrUnsupported)
 	case role == developer && (rep.Kind == protocol.ReportDone || rep.Kind == protocol.ReportFailed):
 		return c.complete(r, rep)
 	}
@@ -98,17 +98,17 @@ func (c *Client) carryOut(r *record, role string, rep protocol.Report) (done pro
 	case rep.Kind == protocol.ReportDone && role == lead && r.status == inProgress:
 		return c.assign(r, protocol.Order{ID: r.id, Text: rep.Summary, Document: rep.Document, Fields: rep.Fields})
 	}
-	return done, illegal(r, string(rep.Kind)+" by "+role, "that is no step of this protocol")
+	return done, illegal(r, "the %s cannot report %q now", shownRole(role), rep.Kind)
 }
 
 // complete writes a completion report, and then lets the task await its review. A failure is reported the same way
 // (protocol 003, Error Handling). While the orchestrator lives, it moves the task on itself when its developer has ended.
 func (c *Client) complete(r *record, rep protocol.Report) (done protocol.Receipt, err error) {
 	if r.status != inProgress {
-		return done, illegal(r, "reported", "only a task in progress is")
+		return done, illegal(r, "only a task in progress can be reported on")
 	}
 	if claim := c.claimTo(r); claim != nil && claim.Waiting {
-		return done, illegal(r, "reported", "the developer must accept it first")
+		return done, illegal(r, "the developer must accept it first")
 	}
 	message := reportMessage{Type: completionReport, Task: r.id, Platform: c.platform(r.id), Status: awaitingReview, Summary: rep.Summary, Created: orEmpty(rep.Created),
 		Modified: orEmpty(rep.Modified), Build: buildResult{Status: buildNotVerified}, Issues: rep.Issues, Next: rep.Next, At: c.Now.UTC()}
@@ -128,7 +128,7 @@ func (c *Client) complete(r *record, rep protocol.Report) (done protocol.Receipt
 	}
 	box := c.boxFor(lead)
 	done = protocol.Receipt{ID: r.id, State: protocol.TaskWaiting, Path: c.absolute(box)}
-	if err := c.post(box, doc, c.knows(doc, r.updatedAt.At)); err != nil {
+	if err := c.send(box, doc, r.updatedAt.At); err != nil {
 		return done, err
 	}
 	if why := c.orchestrator.yield(); why != "" {
@@ -153,11 +153,7 @@ func orEmpty(list []string) []string {
 
 // ask writes a question into the team lead's mailbox.
 func (c *Client) ask(r *record, role string, rep protocol.Report) (done protocol.Receipt, err error) {
-	from := role
-	if role == lead {
-		from = "team-lead"
-	}
-	doc, err := compose(questionMessage{Type: "question", Task: r.id, Platform: c.platform(r.id), From: from, Question: rep.Summary,
+	doc, err := compose(questionMessage{Type: "question", Task: r.id, Platform: c.platform(r.id), From: shownRole(role), Question: rep.Summary,
 		Options: rep.Options, Blocking: true, At: c.Now.UTC()}, rep.Document, rep.Fields)
 	if err != nil {
 		return done, err
@@ -168,5 +164,5 @@ func (c *Client) ask(r *record, role string, rep protocol.Report) (done protocol
 	}
 	box := c.boxFor(lead)
 	done = protocol.Receipt{ID: r.id, State: protocol.TaskWaiting, Path: c.absolute(box)}
-	return done, c.post(box, doc, c.knows(doc, r.updatedAt.At))
+	return done, c.send(box, doc, r.updatedAt.At)
 }

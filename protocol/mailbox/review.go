@@ -28,11 +28,11 @@ func (v reviewer) approve(r *record) (done protocol.Receipt, err error) {
 	switch {
 	case r.status == completed:
 		if n, err := v.clearAll(r.id); n == 0 || err != nil {
-			return done, cmp.Or(err, fmt.Errorf("task %s: %w", r.id, protocol.ErrEnded))
+			return done, cmp.Or(err, protocol.ErrEnded)
 		}
 		return done, nil
 	case r.status != awaitingReview && !v.reported(r):
-		return done, illegal(r, "approved", "only a task that awaits its review is")
+		return done, illegal(r, "only a task that awaits its review can be approved")
 	}
 	if report := v.newest(r.id, completionReport); report.message != nil && report.build.status == buildFailed {
 		done.Note = "its report says that the build failed"
@@ -99,7 +99,7 @@ func (v reviewer) reject(r *record, role string, rep protocol.Report) (done prot
 	case len(rep.Fields) > 0 || rep.Document != nil:
 		return done, invalid("this protocol has no message for a rejection: only its reason can be given")
 	case r.status == pending || role == developer && r.status != inProgress:
-		return done, illegal(r, "rejected", "only a task in progress or one that awaits its review is")
+		return done, illegal(r, "only a task in progress or one that awaits its review can be rejected")
 	case r.status == rejected:
 		reason = cmp.Or(r.reason, reason)
 	}
@@ -140,7 +140,7 @@ func (v reviewer) again(r *record, reason string, done protocol.Receipt) (protoc
 	if err != nil {
 		return done, err
 	}
-	if err := v.post(v.boxFor(developer), doc, v.knows(doc, time.Time{})); err != nil {
+	if err := v.send(v.boxFor(developer), doc, time.Time{}); err != nil {
 		return done, err
 	}
 	if err := v.retry(r, protocol.ActionRetry, rejectedCode, reason); err != nil {

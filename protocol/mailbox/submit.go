@@ -62,7 +62,7 @@ func (c *Client) Submit(ctx context.Context, o protocol.Order, now time.Time) (p
 		case assigns:
 			return c.assign(known, o)
 		case known != nil:
-			return done, fmt.Errorf("task %s: %w", o.ID, jsonfile.ErrExist)
+			return done, fmt.Errorf("task %s: %w in queue.json", o.ID, jsonfile.ErrExist)
 		}
 		return c.addTask(o)
 	})
@@ -84,9 +84,9 @@ func checkOrder(o *protocol.Order) (assigns bool, err error) {
 	assigns = to == developer || o.To == "" && (o.From != "" && from == lead || o.Type == taskAssignment || o.Document != nil)
 	switch {
 	case to != developer && to != lead && to != orchestratorName:
-		return false, fmt.Errorf("submit a task to %s: %w: tasks go to the team lead and to the developer", o.To, protocol.ErrUnsupported)
+		return false, fmt.Errorf("%w: tasks go to the team-lead and to the developer, not to %s", protocol.ErrUnsupported, o.To)
 	case len(o.After) > 0:
-		return false, fmt.Errorf("submit a task after %s: %w: submit it when that task is completed", line(o.After[0], 80), protocol.ErrUnsupported)
+		return false, fmt.Errorf("%w: no task can wait for another here: submit it when %s is completed", protocol.ErrUnsupported, line(o.After[0], 80))
 	case assigns && o.Type != "" && o.Type != taskAssignment:
 		return false, invalid("the developer gets messages of type %s, not %q", taskAssignment, line(o.Type, 40))
 	}
@@ -146,7 +146,7 @@ func (c *Client) addTask(o protocol.Order) (done protocol.Receipt, err error) {
 		if _, there := findTask(q, o.ID); there != nil {
 			return nil, nil
 		}
-		return []jsonfile.Set{{Path: []string{"tasks", "-"}, Value: doc}, {Path: []string{"lastUpdated"}, Value: jsonfile.FormatTime(c.Now)}}, nil
+		return []jsonfile.Set{{Path: []string{"tasks", "-"}, Value: json.RawMessage(doc.Value().Raw())}, {Path: []string{"lastUpdated"}, Value: jsonfile.FormatTime(c.Now)}}, nil
 	}})
 	return protocol.Receipt{ID: o.ID, State: protocol.TaskPending, Path: c.absolute(used.queueFile())}, err
 }
@@ -184,12 +184,12 @@ func (c *Client) mayAssign(r *record, id string) error {
 	case r == nil || r.status == inProgress && c.orchestrator.lives(): // the lead's own process assigns what the orchestrator has started
 		return nil
 	case r.status == completed:
-		return fmt.Errorf("task %s: %w", id, protocol.ErrEnded)
+		return protocol.ErrEnded
 	case r.status == awaitingReview || c.reported(r):
-		return illegal(r, "assigned", "approve or reject its report first")
+		return illegal(r, "approve or reject its report first")
 	}
 	if claim := c.claimTo(r); c.held(claim) && claim.Agent != lead {
-		return fmt.Errorf("task %s: %w: %s", id, protocol.ErrTaken, claim.Agent)
+		return taken(claim)
 	}
 	return c.alone("assign task " + id)
 }
@@ -197,7 +197,7 @@ func (c *Client) mayAssign(r *record, id string) error {
 // handOver delivers an assignment, and then leaves the task to the developer: a rejected task becomes pending, and of a task
 // in progress the developer gets the claim.
 func (c *Client) handOver(r *record, doc jsonfile.Object) error {
-	if err := c.post(c.boxFor(developer), doc, c.knows(doc, time.Time{})); err != nil || r == nil {
+	if err := c.send(c.boxFor(developer), doc, time.Time{}); err != nil || r == nil {
 		return err
 	}
 	switch {
