@@ -120,7 +120,7 @@ func (c *card) read() protocol.Task {
 	}
 	if t.Foreign {
 		t.Visible = t.Visible && c.named == ""
-		t.Named = c.named
+		t.Named, t.Workers = c.named, c.workers
 	} else if t.Visible {
 		t.Named, t.Progress.At, t.Progress.Percent = c.named, c.progress, c.percent
 		t.Workers = c.workers

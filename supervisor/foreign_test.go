@@ -70,7 +70,7 @@ func (f *folder) requeue(t *card, c protocol.Change) error {
 		return errMoved
 	}
 	return f.do(
-		func() { t.named, t.task.Lost, t.result = "", "", nil },
+		func() { t.named, t.task.Lost, t.result, t.workers = "", "", nil, nil },
 		func() { t.ledger[c.Attempt-1].Committed = true })
 }
 

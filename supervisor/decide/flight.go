@@ -20,7 +20,7 @@ func running(c *taskCase) taskRuling {
 		}
 	}
 	m.Judged = true
-	if t.Lost == "" && !a.dead() {
+	if t.Lost == "" && !a.dead() && !c.abandoned() {
 		m.Alone, m.LostAt = time.Time{}, time.Time{}
 	}
 	r := c.rule(protocol.TaskRunning, because(protocol.ReasonInFlight, protocol.Facts{Name: c.inFlight(), At: m.Running}))
@@ -36,7 +36,7 @@ func running(c *taskCase) taskRuling {
 	agent := protocol.Facts{Agent: t.Agent}
 	switch {
 	case len(t.Workers) > 0:
-		worked(c, &r, over, deadline)
+		worked(c, &r, over && timed, deadline)
 	case t.Lost != "":
 		alone(c, &r)
 	case a.dead() && a.agent.Presence != protocol.PresenceUnproved:
@@ -92,6 +92,12 @@ func worked(c *taskCase, r *taskRuling, over bool, deadline time.Time) {
 		return
 	}
 	lose(c, r, false, phrase(protocol.ReasonLost, protocol.PhraseWorkerGone, protocol.Facts{Agent: c.t.Agent, PID: c.t.Workers[0].PID}))
+}
+
+// abandoned reports whether every process of the task's claim is gone.
+func (c *taskCase) abandoned() bool {
+	lives := func(id protocol.Identity) bool { return c.processes[id] != heartbeat.ProcessGone }
+	return len(c.t.Workers) > 0 && !slices.ContainsFunc(c.t.Workers, lives)
 }
 
 // alone judges work that, as the adapter proves, no process does any more. The proof must hold for a while: files and
