@@ -91,6 +91,8 @@ type Assignment struct {
 	Worker Identity `json:"worker,omitzero"`
 	// Message is the protocol's own document about the task, unchanged.
 	Message json.RawMessage `json:"message,omitempty"`
+	// Feedback are later messages that its agent must heed, oldest first: a rejection, the answer to a question.
+	Feedback []json.RawMessage `json:"feedback,omitempty"`
 }
 
 // Acceptance takes a task.
