@@ -66,6 +66,7 @@ func TestDefaultRules(t *testing.T) {
 		{"protocol=ralph", stop},
 		{"code=AGENT_LOST,protocol=handoffs", row("retry", 3, 60*s, 2, 10*m, 1, "alert")},
 		{"code=RECOVERABLE,protocol=handoffs", row("retry", 3, 60*s, 2, 10*m, 1, "alert")},
+		{"code=AGENT_LOST,protocol=envelope", row("retry", 3, 30*s, 2, 10*m, 1, "alert")},
 		{"code=AGENT_LOST,protocol=mailbox", row("retry", 3, 30*s, 2, 10*m, 1, "alert")},
 		{"code=REJECTED,protocol=mailbox", row("retry", 3, 30*s, 2, 10*m, 1, "alert")},
 		{"code=CAPACITY_EXCEEDED", row("defer", 3, 60*s, 2, 10*m, 1, "alert")},

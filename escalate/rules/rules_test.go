@@ -33,6 +33,7 @@ func TestShippedRows(t *testing.T) {
 		"protocol=ralph":                     {Action: "stop", Then: "alert"},
 		"code=AGENT_LOST,protocol=handoffs":  {Action: "retry", Attempts: 3, Delay: 60 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
 		"code=RECOVERABLE,protocol=handoffs": {Action: "retry", Attempts: 3, Delay: 60 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
+		"code=AGENT_LOST,protocol=envelope":  {Action: "retry", Attempts: 3, Delay: 30 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
 		"code=AGENT_LOST,protocol=mailbox":   {Action: "retry", Attempts: 3, Delay: 30 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
 		"code=REJECTED,protocol=mailbox":     {Action: "retry", Attempts: 3, Delay: 30 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "alert"},
 		"severity=warning":                   {Action: "retry", Attempts: 3, Delay: 10 * s, Factor: 2, MaxDelay: 10 * m, TimeoutFactor: 1, Then: "dead"},

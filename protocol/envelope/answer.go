@@ -14,6 +14,9 @@ import (
 // answerKey marks a resolution that steward wrote for an operator.
 const answerKey = "answer_key"
 
+// cancelledKey marks a resolution that ends its task: no new assignment is expected.
+const cancelledKey = "cancelled"
+
 // resolution is an operator's answer (protocol 004, BLOCKER_RESOLUTION). Steward adds the last three keys: the id of the
 // question, the answer's own key, and the operator's name.
 type resolution struct {

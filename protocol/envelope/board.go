@@ -4,13 +4,18 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/livhana/steward/protocol/jsonfile"
 )
 
 // board holds the messages by task. What spans tasks is in its index, which is made again when a task has changed.
 type board struct {
-	tasks    map[string]*task  // "" holds the blockers that name no task
-	changed  map[string]bool   // tasks with added or removed messages
-	unusable map[*message]bool // messages that cannot be tracked
+	tasks    map[string]*task        // "" holds the blockers that name no task
+	changed  map[string]bool         // tasks with added or removed messages
+	unusable map[*message]bool       // messages that cannot be tracked
+	works    map[string]*work        // by task
+	approved map[string]jsonfile.Sum // by task: the newest completion that was approved
+	validate bool                    // a completion counts only once it is approved (Options.Validate)
 	messages int
 	*index
 }
@@ -32,7 +37,7 @@ type totals struct {
 }
 
 func newBoard() *board {
-	return &board{tasks: map[string]*task{}, changed: map[string]bool{}, unusable: map[*message]bool{}, index: &index{}}
+	return &board{tasks: map[string]*task{}, changed: map[string]bool{}, unusable: map[*message]bool{}, approved: map[string]jsonfile.Sum{}, index: &index{}}
 }
 
 // add enters a message. The next settle rebuilds its task.
@@ -61,6 +66,28 @@ func (b *board) remove(m *message) {
 	}
 }
 
+// setWorks enters the records of work.
+func (b *board) setWorks(found map[string]*work) {
+	for _, list := range []map[string]*work{b.works, found} {
+		for id := range list {
+			b.touch(id)
+		}
+	}
+	b.works = found
+}
+
+func (b *board) approve(a endorsement) {
+	b.approved[a.Task] = a.Completion
+	b.touch(a.Task)
+}
+
+// touch makes the next settle rebuild a task that has messages.
+func (b *board) touch(id string) {
+	if b.tasks[id] != nil {
+		b.changed[id] = true
+	}
+}
+
 // settle rebuilds the tasks whose messages have changed, and the index.
 func (b *board) settle(now time.Time) {
 	if len(b.changed) == 0 {
@@ -73,6 +100,7 @@ func (b *board) settle(now time.Time) {
 			continue
 		}
 		held := t.held()
+		t.work, t.endorsed, t.validate = b.works[id], b.approved[id], b.validate
 		t.replay()
 		if held && !t.held() {
 			t.released = now

@@ -169,7 +169,9 @@ func decodeRejection(m *message, o jsonfile.Object, _ deployers) {
 
 func decodeResolution(m *message, o jsonfile.Object, _ deployers) {
 	resume, said := o.Bool("resume_task")
-	m.to, m.answer = text(o, "to_agent"), &answer{text: text(o, "decision"), stops: said.OK() && !resume}
+	cancelled, _ := o.Bool(cancelledKey)
+	stops := said.OK() && !resume
+	m.to, m.answer = text(o, "to_agent"), &answer{text: text(o, "decision"), stops: stops, cancels: stops && cancelled}
 	if m.answer.key, _ = o.String(answerKey); m.answer.key != "" {
 		m.answer.question, _ = o.String("in_reply_to")
 	}

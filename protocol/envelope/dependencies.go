@@ -35,7 +35,11 @@ func waitsOf(b *board, t *task) (list []wait, notices []string) {
 		case r != nil && r.conditional():
 			notices = append(notices, r.notice())
 		case r == nil && o.stage == stageReview:
-			list = append(list, wait{id, "not done: " + o.done.output.lacks})
+			why := "not done: " + o.done.output.lacks
+			if o.done.output.lacks == "" {
+				why = "not validated by the orchestrator yet"
+			}
+			list = append(list, wait{id, why})
 		case r == nil && o.stage != stageApproved:
 			list = append(list, wait{id: id})
 		}

@@ -42,6 +42,11 @@ type Options struct {
 	Clarify, Escalate time.Duration
 	// CallsPerDay is how many escalations to a human a day the project's own rules accept; 0 means no limit.
 	CallsPerDay int
+	// Validate: steward plays the ORCHESTRATOR of this project, so a completion counts only once it is approved. Another
+	// orchestrator has no message that approves: its completions count when they are done.
+	Validate bool
+	// Alive returns false only on proof that the process is dead; nil: every process counts as alive. Only a Client uses it.
+	Alive func(protocol.Identity) bool
 	// Deployers are the agents whose tasks are all deployments.
 	Deployers []string
 }
@@ -57,6 +62,7 @@ type Project struct {
 	inbox   *inbox
 	log     *messageLog
 	notices *notices
+	works   *works
 }
 
 var _ protocol.Adapter = (*Project)(nil)
@@ -83,6 +89,8 @@ func homeOf(opts Options) string {
 func (p *Project) forget() {
 	p.board, p.audit, p.notices = newBoard(), newAuditLog(p.Folder), newNotices(p.Folder)
 	p.source = &source{Folder: p.Folder, deployers: p.opts.Deployers, board: p.board, audit: p.audit}
+	p.works = newWorks(p.Folder, p.board)
+	p.board.validate = p.opts.Validate
 	p.inbox, p.log = newInbox(p.source, p.opts.Messages), newMessageLog(p.source, p.opts.Log)
 }
 
@@ -107,7 +115,7 @@ func OwnDir(dir string) string { return filepath.Join(dir, filepath.FromSlash(ow
 
 // Dirs lists the folders to watch.
 func (p *Project) Dirs() []string {
-	dirs := []string{p.opts.Messages, path.Dir(p.opts.Log), holdsDir}
+	dirs := []string{p.opts.Messages, path.Dir(p.opts.Log), holdsDir, workDir}
 	slices.Sort(dirs)
 	return slices.Compact(dirs)
 }
@@ -164,7 +172,7 @@ func (p *Project) subject(task string) protocol.Subject {
 // changes carry out the verbs that this protocol supports.
 var changes = map[protocol.Verb]func(*Project, protocol.Change) error{
 	protocol.VerbHold: (*Project).hold, protocol.VerbRelease: (*Project).release, protocol.VerbRenew: (*Project).renew,
-	protocol.VerbLog: (*Project).logAudit, protocol.VerbAnswer: (*Project).answer,
+	protocol.VerbLog: (*Project).logAudit, protocol.VerbAnswer: (*Project).answer, protocol.VerbRequeue: (*Project).requeue,
 }
 
 // Apply carries out one change: hold, release, renew, log (Event "audit") or answer. Every file is compared with the
@@ -197,6 +205,7 @@ func (p *Project) update(id string) *task {
 	p.inbox.reread(p.board.tasks[id])
 	p.inbox.readUnsettled()
 	p.log.read()
+	p.works.read()
 	p.board.settle(p.Now)
 	p.inbox.reread(p.board.tasks[id])
 	return p.board.tasks[id]

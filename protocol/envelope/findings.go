@@ -114,7 +114,7 @@ func (v *view) lateFindings(t *task) (list []protocol.Finding) {
 		return nil // nothing is expected of its agent
 	}
 	// When the agent could first see the assignment, or proceed with it.
-	since := slices.MaxFunc([]time.Time{t.assigned.came(), t.released, t.resumed}, time.Time.Compare)
+	since := slices.MaxFunc([]time.Time{t.assigned.came(), t.released, t.resumed, t.work.freed()}, time.Time.Compare)
 	limit := v.opts.Acknowledge
 	if t.stage == stageAssigned && !t.held() && !t.stuck && limit > 0 && !v.Wait(since.Add(limit)) {
 		f := finding(codeUnacknowledged, protocol.Medium, "%s has not acknowledged it within %s", clean(t.assigned.to, maxText), folder.Minutes(limit))
@@ -193,7 +193,7 @@ func (t *task) workFindings() (list []protocol.Finding) {
 				"acceptance_criteria_met has %d entries for %d acceptance criteria", out.met, criteria))
 		}
 		switch {
-		case t.stage != stageReview:
+		case t.stage != stageReview || out.lacks == "":
 		case out.judged && !out.passed:
 			f := finding("criteria", protocol.Medium, "all_passed is false: the task will be rejected with feedback")
 			if len(out.issues) > 0 {

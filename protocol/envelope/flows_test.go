@@ -36,15 +36,15 @@ func TestLife(t *testing.T) {
 	step(escalate("t", "DEVELOPER", "ORCHESTRATOR"), `"blocked" visible=false ended=false [] pleas=1`)
 	step(resolve("t"), `"acknowledged" visible=false ended=false [] pleas=0`)
 	step(complete("t", "DEVELOPER", false), `"awaiting review" visible=false ended=false [criteria medium] pleas=0`)
-	step(reject("t"), `"rejected; to be resubmitted" visible=false ended=false [rejected medium] pleas=0`)
+	step(reject("t"), `"" visible=false ended=false [rejected medium] pleas=0`)
 	step(complete("t", "DEVELOPER", true), `"" visible=false ended=true [] pleas=0`)
-	step(reject("t"), `"rejected; to be resubmitted" visible=false ended=false [rejected high] pleas=0`)
+	step(reject("t"), `"" visible=false ended=false [rejected high] pleas=0`)
 	step(escalate("t", "DEVELOPER", "human"), `"blocked" visible=false ended=false [rejected high] pleas=1`)
 	step(complete("t", "DEVELOPER", true), `"" visible=false ended=true [] pleas=0`)
 	step(ack("t", "DEVELOPER").with(fields{"understood": false}), `"" visible=false ended=true [] pleas=0`) // a late acknowledgement
 	step(assign("t", "DEVELOPER"), `"" visible=true ended=false [] pleas=0`)
 	step(complete("t", "DEVELOPER", false), `"awaiting review" visible=false ended=false [criteria medium] pleas=0`)
-	step(reject("t"), `"rejected; to be resubmitted" visible=false ended=false [rejected medium] pleas=0`)
+	step(reject("t"), `"" visible=false ended=false [rejected medium] pleas=0`)
 }
 
 // A change caused by time alone is announced by Again, and visible at that time.
@@ -333,7 +333,7 @@ func TestBoot(t *testing.T) {
 		t.Error("the log alone is not detected")
 	}
 	p := New(s.Dir, Options{Messages: "a/b/", Log: "log.jsonl"})
-	if got := strings.Join(p.Dirs(), " "); got != ". .agents/steward/holds a/b" {
+	if got := strings.Join(p.Dirs(), " "); got != ". .agents/steward/holds .agents/steward/work a/b" {
 		t.Error(got)
 	}
 }

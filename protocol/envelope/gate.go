@@ -12,6 +12,8 @@ func agentName(name string) string { return strings.TrimSuffix(fold(name), "_AGE
 
 func isAuditor(name string) bool { return agentName(name) == "SECURITY_AUDITOR" }
 
+func isOrchestrator(name string) bool { return agentName(name) == "ORCHESTRATOR" }
+
 // deployers are the names of agents whose tasks are all deployments.
 type deployers []string
 

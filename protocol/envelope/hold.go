@@ -19,7 +19,7 @@ func (p *Project) hold(c protocol.Change) error {
 	switch {
 	case t == nil || t.assigned == nil:
 		return folder.Moved("the assignment is gone")
-	case len(t.open) == 0:
+	case len(t.open) == 0 || t.claim() != nil:
 		return folder.Moved(protocol.AgentFirst)
 	case t.held() && !t.visible():
 		return nil

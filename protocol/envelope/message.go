@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,7 +98,7 @@ type answer struct {
 	clarifications []string
 	deadline       moment
 	text           string // reason, decision
-	stops          bool   // resume_task: false
+	stops, cancels bool   // resume_task: false; and it ends the task
 	question, key  string // of an operator's answer: the question it settles, and the answer's key
 }
 
@@ -153,6 +154,21 @@ func (m *message) compare(n *message) int {
 		cmp.Compare(m.kind, n.kind), cmp.Compare(m.file, n.file), cmp.Compare(m.offset, n.offset))
 }
 
+// order sorts messages. Those of one second are sorted by their exact time if all of them state it.
+func order(all []*message) {
+	slices.SortFunc(all, (*message).compare)
+	for rest := all; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].at.Unix() == rest[0].at.Unix() {
+			n++
+		}
+		if !slices.ContainsFunc(rest[:n], func(m *message) bool { return !m.exact() }) {
+			slices.SortStableFunc(rest[:n], func(a, b *message) int { return a.at.Compare(b.at) })
+		}
+		rest = rest[n:]
+	}
+}
+
 // fault returns which required fields the message lacks; "" if it lacks none.
 func (m *message) fault() (problem, hint string) {
 	switch {
@@ -182,10 +198,18 @@ type clock struct {
 // setBy sets at. A timestamp in the future comes from a wrong clock, and a timestamp without a zone is ambiguous; in both
 // cases the file's time replaces it.
 func (c *clock) setBy(written time.Time) {
-	if c.at = c.stated.By(written); !c.stamped {
+	switch {
+	case !c.stamped:
 		c.at = written.UTC()
+	case c.exact() && c.stated.At.Sub(written) < time.Second:
+		c.at = c.stated.At // the clock of a file system is coarser
+	default:
+		c.at = c.stated.By(written)
 	}
 }
+
+// exact reports whether the timestamp has fractions of a second.
+func (c *clock) exact() bool { return c.stamped && !c.stated.Zoneless && c.stated.At.Nanosecond() != 0 }
 
 // came returns the earliest time at which the agent could know the message. seen replaces a timestamp from a slow
 // clock.

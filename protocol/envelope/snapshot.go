@@ -28,6 +28,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	}
 	p.notices.read()
 	p.log.read()
+	p.works.read()
 	p.audit.read()
 	p.source.watching = true
 	p.board.settle(p.Now)
@@ -87,13 +88,14 @@ const maxFaults = 200
 type view struct {
 	*board
 	*folder.Clock
-	opts    *Options
-	notices map[string]*noticeReading
-	inUse   func(file string) bool // reports whether a message stands in that file
+	opts     *Options
+	notices  map[string]*noticeReading
+	inUse    func(file string) bool // reports whether a message stands in that file
+	attempts func(id string) []protocol.Attempt
 }
 
 func (p *Project) view() *view {
-	return &view{board: p.board, Clock: &p.Clock, opts: &p.opts, notices: p.notices.byTask, inUse: p.inbox.has}
+	return &view{board: p.board, Clock: &p.Clock, opts: &p.opts, notices: p.notices.byTask, inUse: p.inbox.has, attempts: p.works.attempts.Of}
 }
 
 // task returns a task's entry in the snapshot.
@@ -103,7 +105,7 @@ func (v *view) task(t *task) protocol.Task {
 	k := protocol.Task{Request: protocol.Request{
 		ID: t.id, Agent: clean(m.to, maxText), Source: clean(m.from, maxText), Type: strings.ToLower(clean(m.to, maxText)),
 		Title: a.title, Priority: a.priority, Timeout: protocol.NoTimeout, Created: m.at, Related: a.related, Ref: m.ref(),
-	}, Handling: protocol.Handling{Foreign: true}, Hold: v.hold(t),
+	}, Handling: protocol.Handling{Foreign: true, Requeue: true}, Record: protocol.Record{Attempts: v.attempts(t.id)}, Hold: v.hold(t),
 		Visible: t.visible(), Flight: protocol.Flight{Named: named}, Awaits: awaits, Block: v.block(t), Appeared: m.appeared}
 	if m.inLog() {
 		k.Appeared = m.came()
@@ -114,12 +116,28 @@ func (v *view) task(t *task) protocol.Task {
 	if t.over() {
 		k.Outcome = t.outcome()
 	}
+	if c := t.cancelled; c != nil {
+		k.Cancelled, k.CancelReason, k.CancelWhy = true, protocol.ReasonOperator, c.answer.text
+	}
+	if c := t.work; c != nil && !t.over() && t.stage != stageReview {
+		k.Progress = protocol.Progress{Percent: c.Percent, Step: c.Step, At: c.Stepped}
+	}
+	if c := t.claim(); c != nil && !c.Waiting {
+		k.Claim = c.mark()
+		if c.Worker.Proves() && !t.stuck {
+			k.Workers = []protocol.Identity{c.Worker}
+		}
+	}
 	return k
 }
 
 // inHand returns the evidence that the task is in hand, and what it then waits for beyond its agent's control.
 func (t *task) inHand() (named, awaits string) {
-	if t.stage != stageAssigned {
+	c := t.claim()
+	switch {
+	case c != nil && !c.Waiting && t.stage != stageAcknowledged:
+		named = "claimed"
+	case t.stage != stageAssigned && t.stage != stageRejected: // rejected work is its agent's to take again
 		named = string(t.stage)
 	}
 	switch {
@@ -131,12 +149,18 @@ func (t *task) inHand() (named, awaits string) {
 		return named, "a new assignment: it was stopped"
 	case t.stage == stageReview:
 		return named, "review by the orchestrator"
+	case named == "" && t.asks():
+		return "", "its question to be answered"
 	}
 	return named, ""
 }
 
 func (t *task) outcome() *protocol.Outcome {
 	o := &protocol.Outcome{Status: "completed", At: t.end, Appeared: t.end, Agent: t.assigned.to}
+	if t.cancelled != nil {
+		o.Status, o.Ref = "cancelled", t.cancelled.ref()
+		return o
+	}
 	if t.done != nil {
 		o.Summary, o.Ref = t.done.output.summary, protocol.Ref{Path: t.done.file, Sum: string(t.done.sum)}
 		o.Agent = cmp.Or(t.done.from, o.Agent)
@@ -170,7 +194,7 @@ func (v *view) hold(t *task) *protocol.Hold {
 // block returns why the task must wait regardless of the load; "" if nothing blocks it. A task in hand is never
 // blocked.
 func (v *view) block(t *task) string {
-	if t.stage != stageAssigned {
+	if t.stage != stageAssigned || t.claim() != nil {
 		return ""
 	}
 	var why []string

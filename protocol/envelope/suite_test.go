@@ -77,8 +77,8 @@ func TestSuite(t *testing.T) {
 		Open: open,
 		Now:  time.Now,
 		Unsupported: []protocol.Verb{protocol.VerbRecord, protocol.VerbRetry, protocol.VerbBury, protocol.VerbConclude, protocol.VerbCancel, protocol.VerbFile, protocol.VerbMark,
-			protocol.VerbUnlock, protocol.VerbRequeue, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
-		Cases: slices.Concat(holdCases(), logCases(), answerCases(t)),
+			protocol.VerbUnlock, protocol.VerbReap, protocol.VerbPause, protocol.VerbResume},
+		Cases: slices.Concat(holdCases(), logCases(), answerCases(t), requeueCases()),
 		Torn: []protocoltest.Torn{{Name: "assignment", Files: around + file(deployFile, deployText), File: deployFile,
 			Shows: shows("the deployment", func(t *protocol.Task) bool { return t.Visible && t.Agent == "DEPLOYMENT" && t.Block != "" })}},
 		Logs: []string{auditFile},
@@ -150,6 +150,30 @@ func holdCases() []protocoltest.Case {
 		Change: onTask(renewOf),
 		Shows:  shows("a longer lease", func(t *protocol.Task) bool { return t.Hold != nil && time.Until(t.Hold.ReleaseBy) > 30*time.Minute }),
 		Free:   []string{noticePath}, Meddle: func(dir string) error { return os.Remove(filepath.Join(dir, heldFile)) },
+	}}
+}
+
+// requeueCases: the worker is gone, and the task becomes free again.
+func requeueCases() []protocoltest.Case {
+	text := strings.NewReplacer("DEPLOYMENT", "DEVELOPER", "Deploy <staging>", "Build <staging>", `"deploy"`, `"build"`).Replace(deployText)
+	return []protocoltest.Case{{
+		Name: "requeue", Verb: protocol.VerbRequeue, Files: around + file(deployFile, text),
+		Before: func(t testing.TB, _ protocol.Adapter, dir string, now time.Time) {
+			c := Connect(dir, testOptions)
+			defer c.Close()
+			if _, err := c.Accept(t.Context(), "dep_001", protocol.Acceptance{Agent: "DEVELOPER", Worker: worker(1)}, now); err != nil {
+				t.Fatal(err)
+			}
+		},
+		Change: onTask(func(t *protocol.Task, _ time.Time) protocol.Change {
+			return protocol.Change{Verb: protocol.VerbRequeue, Subject: protocol.Subject{Kind: protocol.KindTask, ID: "dep_001"}, Agent: t.Agent,
+				Entry: protocol.Entry{Action: protocol.ActionRetry, Code: "AGENT_LOST", Attempt: 1}, Judged: protocol.Judged{Ref: t.Ref, Claim: t.Claim}}
+		}),
+		Shows: shows("a free task", func(t *protocol.Task) bool {
+			return t.Named == "" && len(t.Workers) == 0 && t.Visible && t.Attempt() == 2
+		}),
+		Want: file(deployFile, text), Free: []string{workFile("dep_001"), attemptsDir + "/*", messagesDir + "/acknowledgment-dep_001.json"},
+		Meddle: meddle(deployFile, "staging", "production"),
 	}}
 }
 

@@ -20,11 +20,11 @@ const (
 	stageApproved     stage = "approved"
 )
 
-// task is a task as reconstructed from its messages. Everything except id, messages and released is derived from them.
+// task is a task as reconstructed from its messages and from what steward knows of it. Everything else is derived from them.
 type task struct {
 	id       string
 	messages []*message
-	released time.Time // when the last held assignment was released
+	known
 
 	stage    stage
 	assigned *message // the newest assignment
@@ -43,6 +43,14 @@ type task struct {
 	findings            []protocol.Finding
 }
 
+// known is what the messages do not say.
+type known struct {
+	released time.Time    // when the last held assignment was released
+	work     *work        // who has the task; nil if steward knows nothing
+	endorsed jsonfile.Sum // the completion that the orchestrator approved
+	validate bool         // a completion counts only once it is approved
+}
+
 // round is what has happened since the newest assignment.
 type round struct {
 	taken, end    time.Time // when its agent first answered the assignment; when the task ended
@@ -52,11 +60,12 @@ type round struct {
 	clarification *message  // an acknowledgement that asks for clarification
 	stuck         bool      // its agent reported a blocker that is still open
 	stopped       bool      // a resolution told its agent to stop
+	cancelled     *message  // the resolution that ended the task
 }
 
 // replay rebuilds the task's state from its messages, in order.
 func (t *task) replay() {
-	*t = task{id: t.id, messages: t.messages, released: t.released}
+	*t = task{id: t.id, messages: t.messages, known: t.known}
 	list := distinct(t.messages)
 	for _, m := range list {
 		t.noteFindings(m)
@@ -76,6 +85,9 @@ func (t *task) replay() {
 			if m.answer.question == "" {
 				t.settleQuestions()
 			}
+			if m.answer.cancels && !t.over() {
+				t.cancelled, t.end = m, m.at
+			}
 		case completes:
 			t.complete(m)
 		case rejects:
@@ -93,7 +105,7 @@ func (t *task) replay() {
 // distinct sorts a task's messages and drops duplicates: a log line that also exists as a file, and a repeated message.
 // Two equal files without a timestamp are two messages.
 func distinct(all []*message) []*message {
-	slices.SortFunc(all, (*message).compare)
+	order(all)
 	files, seen := map[jsonfile.Sum]bool{}, map[jsonfile.Sum]bool{}
 	for _, m := range all {
 		if !m.inLog() {
@@ -138,17 +150,21 @@ func (t *task) assign(m *message) {
 }
 
 func (t *task) acknowledge(m *message, list []*message) {
-	if t.over() || !t.answerOpen(m) {
+	withdrawn := t.work.withdrew(m)
+	if t.over() || !withdrawn && !t.answerOpen(m) {
 		return // a late acknowledgement, or another agent's
-	}
-	if t.taken.IsZero() {
-		t.taken = m.at
 	}
 	t.clarification = nil
 	if (m.answer.notUnderstood || len(m.answer.clarifications) > 0) && !m.answeredBy(list) {
 		t.clarification = m
 	}
-	if t.stage == stageAssigned {
+	if withdrawn {
+		return // only its question counts
+	}
+	if t.taken.IsZero() {
+		t.taken = m.at
+	}
+	if t.stage == stageAssigned || t.stage == stageRejected {
 		t.stage = stageAcknowledged
 	}
 }
@@ -169,7 +185,7 @@ func (t *task) complete(m *message) {
 	}
 	t.settleQuestions()
 	t.done, t.validated, t.stage, t.end = m, false, stageReview, time.Time{}
-	done := m.output.lacks == ""
+	done := m.sum == t.endorsed || m.output.lacks == "" && !t.mustValidate()
 	if done {
 		t.stage, t.refusal = stageApproved, nil
 	}
@@ -201,9 +217,14 @@ func (t *task) reject(m *message) {
 // settleQuestions settles every open question of the task's agent.
 func (t *task) settleQuestions() { t.blockers, t.clarification, t.stuck = nil, nil, false }
 
-// over reports whether the task is approved. A task without an assignment is also over once it is completed.
+// mustValidate reports whether a completion counts only once the orchestrator approves it. It approves its own work.
+func (t *task) mustValidate() bool {
+	return t.validate && t.assigned != nil && !isOrchestrator(t.assigned.to)
+}
+
+// over reports whether the task is approved or cancelled. A task without an assignment is also over once it is completed.
 func (t *task) over() bool {
-	return t.stage == stageApproved || t.assigned == nil && !t.end.IsZero()
+	return t.stage == stageApproved || t.cancelled != nil || t.assigned == nil && !t.end.IsZero()
 }
 
 // project returns the newest assignment's context.project.

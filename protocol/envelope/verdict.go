@@ -204,8 +204,10 @@ type review struct {
 }
 
 // denies reports whether the review forbids every deployment.
-func (r *review) denies() bool {
-	return r.void || r.blocking || r.contradiction != "" || r.word != verdictApproved && r.word != verdictConditional
+func (r *review) denies() bool { return r.void || r.securityVerdict.denies() }
+
+func (v *securityVerdict) denies() bool {
+	return v.blocking || v.contradiction != "" || v.word != verdictApproved && v.word != verdictConditional
 }
 
 // conditional reports whether the review, unless it denies, permits deployments to staging only.

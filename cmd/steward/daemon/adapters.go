@@ -71,10 +71,16 @@ var Adapters = []adapter{
 	{envelope.Name, func(dir string, cfg config.Config) bool {
 		return envelope.Detect(dir, cfg.Envelope.Messages, cfg.Envelope.Log)
 	}, envelope.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
-		e := cfg.Envelope
-		return envelope.New(dir, envelope.Options{Guard: g, Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge,
-			Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers})
-	}, nil},
+		return envelope.New(dir, envelopeOptions(cfg, g))
+	}, func(dir string, cfg config.Config, g guard) protocol.Participant {
+		return envelope.Connect(dir, envelopeOptions(cfg, g))
+	}},
+}
+
+func envelopeOptions(cfg config.Config, g guard) envelope.Options {
+	e := cfg.Envelope
+	return envelope.Options{Guard: g, Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge,
+		Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers, Alive: MayLive}
 }
 
 func mailboxOptions(cfg config.Config, g guard) mailbox.Options {
