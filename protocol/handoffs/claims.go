@@ -36,16 +36,16 @@ type claimRecord struct {
 // intent is an action on a handoff: everything that it writes. It is recorded before the first write, so that another
 // process can complete it after a crash.
 type intent struct {
-	At       time.Time         `json:"at"`
-	Accept   bool              `json:"accept,omitzero"`   // it takes the handoff: until the rename it may also be dropped
-	Messages []json.RawMessage `json:"messages,omitzero"` // to create, in this order
-	Box      string            `json:"box,omitzero"`      // where the handoff goes; "" leaves it where it is
-	Status   string            `json:"status,omitzero"`   // of the handoff; "" leaves it as it is
-	Error    json.RawMessage   `json:"error,omitzero"`    // of a failed handoff
-	Close    []string          `json:"close,omitzero"`    // further messages that go to completed/
-	State    stateChange       `json:"state,omitzero"`
-	Event    string            `json:"event,omitzero"` // of the agent, in the log
-	Why      string            `json:"why,omitzero"`   // the text of the event
+	At       time.Time                  `json:"at"`
+	Accept   bool                       `json:"accept,omitzero"`   // it takes the handoff: until the rename it may also be dropped
+	Messages []json.RawMessage          `json:"messages,omitzero"` // to create, in this order
+	Box      string                     `json:"box,omitzero"`      // where the handoff goes; "" leaves it where it is
+	Status   string                     `json:"status,omitzero"`   // of the handoff; "" leaves it as it is
+	Set      map[string]json.RawMessage `json:"set,omitzero"`      // further keys of the handoff
+	Close    []string                   `json:"close,omitzero"`    // further messages that go to completed/
+	State    stateChange                `json:"state,omitzero"`
+	Event    string                     `json:"event,omitzero"` // of the agent, in the log
+	Why      string                     `json:"why,omitzero"`   // the text of the event
 }
 
 // claims reads and writes the claim records.

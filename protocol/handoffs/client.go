@@ -36,8 +36,7 @@ func Connect(dir string, o Options) *Client {
 // Close closes the open files.
 func (c *Client) Close() { c.p.Close() }
 
-// open starts an operation. The folder must exist; a state file must be a JSON document, because an action that cannot
-// update it would be half done.
+// open starts an operation. The folder must exist.
 func (c *Client) open(ctx context.Context, now time.Time) error {
 	p := c.p
 	if _, there := p.Look(ctx, protocol.Look{Now: now}); !there {
@@ -48,9 +47,6 @@ func (c *Client) open(ctx context.Context, now time.Time) error {
 	}
 	if p.Needs(boxDir) != nil {
 		return protocol.ErrAbsent
-	}
-	if _, _, err := p.state.whole(ctx); err != nil && !folder.Missing(err) {
-		return fmt.Errorf("state: %w", err)
 	}
 	c.read()
 	return nil
@@ -69,10 +65,14 @@ func (c *Client) read() {
 	p.boxes.retire()
 }
 
-// guarded runs act under the guard lock, on the present files, after the completion of actions that a crash cut short.
+// guarded runs act under the guard lock, on the present files, after the completion of actions that a crash cut short. A
+// state file must be a JSON document, because an action that cannot update it would be half done.
 func (c *Client) guarded(ctx context.Context, now time.Time, act func() error) error {
 	if err := c.open(ctx, now); err != nil {
 		return err
+	}
+	if _, _, err := c.p.state.whole(ctx); err != nil && !folder.Missing(err) {
+		return fmt.Errorf("state: %w", err)
 	}
 	return c.p.Guarded(ctx, func() error {
 		c.read()

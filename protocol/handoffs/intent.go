@@ -168,22 +168,22 @@ func (p performer) inbox() box {
 	if p.Needs(pending.dir()) != nil {
 		return flat
 	}
-	found := flat
+	used := map[box]bool{}
 	for _, h := range p.boxes.listed {
-		if h.counts() && h.box != flat {
-			return pending
-		}
 		if h.counts() {
-			found = pending // a message without a folder
+			used[h.box] = true
 		}
 	}
-	if len(p.boxes.closed) > 0 || found == flat {
-		return pending
+	for _, k := range p.boxes.closed {
+		used[k.box] = true
 	}
-	return flat
+	if used[flat] && len(used) == 1 {
+		return flat
+	}
+	return pending
 }
 
-// place moves the message of an action to its folder, and sets its status and error. It does nothing if the message is gone.
+// place moves the message of an action to its folder, and sets its status and further keys. It does nothing if the message is gone.
 func (p performer) place(id string, in *intent, again bool) error {
 	if id == "" || in.Status == "" {
 		return nil
@@ -214,10 +214,10 @@ func (p performer) place(id string, in *intent, again bool) error {
 		return folder.Moved("%s was rewritten", file)
 	}
 	var more []jsonfile.Set
-	switch {
-	case in.Error != nil:
-		more = append(more, jsonfile.Set{Path: []string{"error"}, Value: in.Error})
-	case in.Accept:
+	for _, key := range sortedKeys(in.Set) {
+		more = append(more, jsonfile.Set{Path: []string{key}, Value: in.Set[key]})
+	}
+	if in.Accept {
 		more = append(more, jsonfile.Remove("error")) // of an earlier attempt
 	}
 	_, err = p.setStatus(file, blob, in.Status, more...)
@@ -257,19 +257,18 @@ func (p performer) note(event, id string, in *intent, again bool) {
 	_ = p.appendEvent(c)
 }
 
-// repair completes the actions that a crash cut short. It drops an acceptance that had moved nothing yet. What cannot be
-// completed now is tried again by the next action.
+// repair completes the actions that a crash cut short, and removes the claims on handoffs that others have moved. It drops
+// an acceptance that had moved nothing yet. What cannot be completed now is tried again by the next action.
 func (p performer) repair() {
 	for _, id := range sortedKeys(p.claims.records) {
-		c := p.claims.records[id]
-		if c.Intent == nil {
-			continue
-		}
-		if h := p.view().find(id); c.Intent.Accept && (h == nil || h.where() == pending) {
+		c, h := p.claims.records[id], p.view().find(id)
+		switch taken := h != nil && h.where() == accepted; {
+		case c.Intent == nil && taken:
+		case c.Intent == nil, c.Intent.Accept && !taken:
 			_ = p.claims.remove(id)
-			continue
+		default:
+			_ = p.perform(c, true)
+			p.boxes.read(nil)
 		}
-		_ = p.perform(c, true)
-		p.boxes.read(nil)
 	}
 }

@@ -31,6 +31,7 @@ type handoffMessage struct {
 	work                       work
 	about                      string   // the handoff that an escalation is about
 	replies                    []string // the escalations to which an answer may refer
+	reason                     string   // why its agent rejected it
 	failed                     bool     // the message reports errors
 	failure                    protocol.Failure
 	call                       call
@@ -81,6 +82,7 @@ func decodeMessage(o jsonfile.Object, file string) handoffMessage {
 	m.summary = first(payload, maxText, "summary", "result", "details")
 	errors := []jsonfile.Value{payload.Get("error"), payload.Get("errors"), o.Get("error"), o.Get("errors")}
 	m.failed = slices.ContainsFunc(errors, reports)
+	m.reason = text(o, "reason", maxText)
 	m.acceptedAt = o.FirstStated("accepted_at")
 	m.completedAt = o.FirstStated("completed_at")
 	m.failure = failureOf(errors...)

@@ -85,9 +85,15 @@ func (c *Client) Report(ctx context.Context, id string, r protocol.Report, now t
 func reportable(h *handoff, r *protocol.Report) error {
 	m, at := &h.Value, h.where()
 	ofAnyone := r.Kind == protocol.ReportCancel || r.Kind == protocol.ReportApproved
+	says := r.Kind == protocol.ReportDone || r.Kind == protocol.ReportApproved
+	fielded := says || r.Kind == protocol.ReportFailed || r.Kind == protocol.ReportBlocked
 	switch {
 	case at == completed || m.stopped():
 		return fmt.Errorf("handoff %s is %s: %w", m.id, cmp.Or(m.status, "completed"), protocol.ErrEnded)
+	case r.Document != nil && !says:
+		return fmt.Errorf("%w: in protocol 001 a document goes with the report that a handoff is done", protocol.ErrUnsupported)
+	case len(r.Fields) > 0 && !fielded:
+		return fmt.Errorf("%w: in protocol 001 the report %q has no message, so no field can be set", protocol.ErrUnsupported, r.Kind)
 	case r.Agent != "" && !strings.EqualFold(r.Agent, m.to) && !ofAnyone:
 		return folder.Invalid([]string{fmt.Sprintf("handoff %s is for %s, not for %s", m.id, m.to, r.Agent)})
 	case r.Kind == protocol.ReportApproved && !strings.EqualFold(m.to, "reviewer"):
@@ -130,7 +136,6 @@ func (c *Client) end(h *handoff, r protocol.Report) (receipt protocol.Receipt, e
 		receipt.State, err = protocol.TaskFailed, c.write.fail(in, m, r)
 	case protocol.ReportRejected:
 		in.Box, in.Status, receipt.State = accepted.String(), statusRejected, protocol.TaskWaiting
-		in.Event = ""
 	case protocol.ReportCancel:
 		in.Status, receipt.State = statusCancelled, protocol.TaskFailed
 		if h.where() == pending {
@@ -147,9 +152,29 @@ func (c *Client) end(h *handoff, r protocol.Report) (receipt protocol.Receipt, e
 	if err != nil {
 		return receipt, err
 	}
+	if r.Kind == protocol.ReportRejected || r.Kind == protocol.ReportCancel || r.Kind == protocol.ReportReturned {
+		if in.Set, err = reasons(r); err != nil {
+			return receipt, err
+		}
+	}
 	k := p.claims.records[m.id]
 	k.Handoff, k.Agent, k.Intent = m.id, m.to, in
 	return receipt, c.act.carryOut(k)
+}
+
+// reasons are the keys of a message that say why its agent did not do the work.
+func reasons(r protocol.Report) (map[string]json.RawMessage, error) {
+	all := map[string]json.RawMessage{}
+	for key, value := range map[string]any{"reason": none(r.Summary), "issues": r.Issues} {
+		doc, err := jsonfile.EncodeLine(value)
+		if err != nil {
+			return nil, folder.Invalid([]string{err.Error()})
+		}
+		if text := string(doc); text != "null" && text != "[]" {
+			all[key] = doc
+		}
+	}
+	return all, nil
 }
 
 // busyElsewhere reports whether the agent has accepted another handoff.
@@ -262,7 +287,8 @@ func (p composer) fail(in *intent, m *handoffMessage, r protocol.Report) error {
 	if len(o.Keys()) != 1 || o.Get("error").Kind() != "object" {
 		return folder.Invalid([]string{"a failed handoff has no message of its own; only error and the keys below it can be set"})
 	}
-	in.Box, in.Status, in.Event, in.Error = accepted.String(), statusFailed, eventError, json.RawMessage(o.Get("error").Raw())
+	in.Box, in.Status, in.Event = accepted.String(), statusFailed, eventError
+	in.Set = map[string]json.RawMessage{"error": o.Get("error").Raw()}
 	in.Why = f.Message
 	if f.Severity == "fatal" {
 		_, err = p.ask(in, m, reasonFatal, protocol.Report{Summary: f.Message})
@@ -304,28 +330,32 @@ func (m *handoffMessage) context() messageContext {
 	return c
 }
 
-// Join enters an agent in the state file, or updates its last_active. An agent is active while it has a task.
+// Join enters an agent in the state file, or updates its last_active. An agent is active while it works on a handoff.
 func (c *Client) Join(ctx context.Context, a protocol.AgentRun, now time.Time) error {
 	s := stateChange{Agent: a.Agent}
-	if a.Task != "" {
-		s.Status = agentActive
-	}
-	return c.present(ctx, s, now)
+	return c.present(ctx, &s, now, func() {
+		if h := c.p.view().find(a.Task); h != nil && h.where() == accepted && !h.Value.stopped() {
+			s.Status = agentActive
+		}
+	})
 }
 
 // Leave makes an active agent idle.
 func (c *Client) Leave(ctx context.Context, a protocol.AgentRun, now time.Time) error {
-	return c.present(ctx, stateChange{Agent: a.Agent, Status: agentIdle}, now)
+	s := stateChange{Agent: a.Agent}
+	return c.present(ctx, &s, now, func() {
+		if c.act.active(s.Agent) { // a completed agent stays so
+			s.Status = agentIdle
+		}
+	})
 }
 
-func (c *Client) present(ctx context.Context, s stateChange, now time.Time) error {
+func (c *Client) present(ctx context.Context, s *stateChange, now time.Time, decide func()) error {
 	if !usable(s.Agent) || !plain(s.Agent) {
 		return folder.Invalid([]string{fmt.Sprintf("%q is not a name for an agent", folder.Line(s.Agent, 100))})
 	}
 	return c.guarded(ctx, now, func() error {
-		if s.Status == agentIdle && !c.act.active(s.Agent) {
-			return nil // completed, for example
-		}
-		return c.act.writeState(&s, now, false)
+		decide()
+		return c.act.writeState(s, now, false)
 	})
 }

@@ -171,7 +171,11 @@ func (v *view) questions() (list []protocol.Question) {
 
 // awaitsRejected says what a rejected handoff waits for.
 func awaitsRejected(m *handoffMessage) string {
-	return "a decision of the human: " + cmp.Or(m.to, "its agent") + " rejected it"
+	text := "a decision of the human: " + cmp.Or(m.to, "its agent") + " rejected it"
+	if m.reason != "" {
+		text += ": " + m.reason
+	}
+	return text
 }
 
 // waits says what a pending handoff waits for; "" if its agent can take it.
@@ -196,7 +200,9 @@ func (v *view) answers(h *handoff) (ids []string, note string) {
 			continue
 		}
 		if e := v.escalation(m); e != nil && e.Value.about == h.Value.id {
-			ids = append(ids, m.id, e.Value.id)
+			if ids = append(ids, m.id); e.where() == pending {
+				ids = append(ids, e.Value.id)
+			}
 			note = strings.TrimPrefix(note+"; ", "; ") + "answer to \"" + e.Value.call.text + "\": " + m.call.text
 			if m.call.detail != "" {
 				note += " (" + m.call.detail + ")"
