@@ -71,6 +71,7 @@ var floors = map[string]may{
 	"status/views":    {[]string{"capacity", "escalate", "escalate/rules", "protocol", "status", "status/terminal", "status/words", "supervisor"}, nil},
 	"join/...":        {[]string{"protocol", "protocol/jsonfile", "protocol/agentstatus", "platform/...", "status", "status/terminal", "join/run", "join/task"}, []string{"github.com/modelcontextprotocol/go-sdk", sysModule}},
 
+	"join/role": {[]string{"protocol", "join/worker", "status/terminal"}, nil},
 	"join/exec": {[]string{"protocol", "protocol/agentstatus", "platform/proc", "join/keep", "join/run", "status/terminal"}, []string{sysModule}},
 
 	// The registry and its handler are wiring; x/sys gives the width of the terminal.

@@ -21,11 +21,12 @@ type Spec struct {
 	Grace time.Duration // between SIGTERM and SIGKILL
 	Keep  int           // bytes kept of each of stdout and stderr, half of it the head, half the tail; the rest is only counted
 	Log   string        // absolute path of a file that gets both streams as they arrive, at most LogLimit bytes; "" for none
+	Onto  bool          // append to Log, which other programs may write to at the same time, instead of truncating it first
 	Mark  string        // unique to this run: it identifies the tree's processes even when the shim is dead
 	Write []string      // absolute paths; the command may write only below them (platform/confine); nil: not confined
 }
 
-// LogLimit bounds the file Spec.Log, in bytes. The run truncates the file first.
+// LogLimit bounds what a run writes to the file Spec.Log, in bytes. The run truncates the file first, unless Spec.Onto.
 const LogLimit = 10 << 20
 
 // Reasons why a command could not be started.

@@ -20,7 +20,7 @@ type streams struct {
 }
 
 func openStreams(s *Spec) (*streams, error) {
-	st := &streams{stdin: s.Stdin, kept: [2]*excerpt{newExcerpt(s.Keep), newExcerpt(s.Keep)}, log: openLog(s.Log)}
+	st := &streams{stdin: s.Stdin, kept: [2]*excerpt{newExcerpt(s.Keep), newExcerpt(s.Keep)}, log: openLog(s.Log, s.Onto)}
 	var in, out, errOut *os.File
 	var errs [3]error
 	if s.Stdin == nil {
@@ -105,17 +105,21 @@ type logFile struct {
 }
 
 // openLog does not return an error: problem holds it. It refuses a link, a pipe or a device.
-func openLog(path string) *logFile {
+func openLog(path string, onto bool) *logFile {
 	l := &logFile{left: LogLimit}
 	if path == "" {
 		return l
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|logFlags, 0o600)
+	flags := os.O_WRONLY | os.O_CREATE | logFlags
+	if onto {
+		flags |= os.O_APPEND
+	}
+	f, err := os.OpenFile(path, flags, 0o600)
 	if err == nil {
 		l.file = f
 		if st, statErr := f.Stat(); statErr == nil && !st.Mode().IsRegular() {
 			err = fmt.Errorf("%s is not a regular file", path)
-		} else {
+		} else if !onto {
 			err = errors.Join(statErr, f.Truncate(0))
 		}
 	}

@@ -23,8 +23,10 @@ type plan struct {
 	dir     string
 	stdin   []byte
 	limit   time.Duration
-	capture bool // keep the output
-	reports bool // the command may end its output with its own result
+	about   []string // the variables that describe the task, beside its id and its project
+	onto    bool     // append to the log
+	capture bool     // keep the output
+	reports bool     // the command may end its output with its own result
 	dry     bool
 
 	modify, artifacts []string            // absolute
@@ -113,10 +115,19 @@ func (m *planner) plan(w agentstatus.Work) plan {
 			p.artifacts = append(p.artifacts, abs)
 		}
 	}
-	if p.runs() && p.kind != task.Execute { // whose arguments are passed unchanged
-		m.fill(&p)
-	}
+	m.describeTask(&p, w)
 	return p
+}
+
+// describeTask tells the command what the task is: by variables, and in its arguments.
+func (m *planner) describeTask(p *plan, w agentstatus.Work) {
+	p.about = []string{"STEWARD_TASK_TYPE=" + p.kind, "STEWARD_REQUEST=" + requestFile(m.paths.project, p.task)}
+	if p.dry {
+		p.about = append(p.about, "STEWARD_DRY_RUN=1")
+	}
+	if p.runs() && p.kind != task.Execute { // whose arguments are passed unchanged
+		m.fill(p, w)
+	}
 }
 
 // limit is the timeout of a task.
@@ -221,8 +232,12 @@ func (m *planner) command(p *plan, key string, argv []string) {
 
 // fill substitutes the task's values in the command's arguments. A program with a relative path is resolved in the
 // project.
-func (m *planner) fill(p *plan) {
-	r := strings.NewReplacer("{task}", p.task, "{project}", m.paths.project, "{request}", requestFile(m.paths.project, p.task))
+func (m *planner) fill(p *plan, w agentstatus.Work) {
+	file, prompt := requestFile(m.paths.project, p.task), ""
+	if m.Prompt != nil {
+		prompt = m.Prompt(w, file)
+	}
+	r := strings.NewReplacer("{task}", p.task, "{project}", m.paths.project, "{request}", file, "{file}", file, "{prompt}", prompt)
 	argv := make([]string, len(p.argv))
 	for i, arg := range p.argv {
 		argv[i] = r.Replace(arg)

@@ -18,9 +18,12 @@ var reportKeys = []string{"status", "result", "errors", "next_actions", "summary
 // mostReported bounds the entries that are taken from a list of a report.
 const mostReported = 100
 
-// findReport finds the JSON object at the end of an output: the whole output, its last line, or the body of its last
-// code fence.
-func findReport(out string) map[string]any {
+// findReport finds a command's own report at the end of its output.
+func findReport(out string) map[string]any { return FindReport(out, reportKeys...) }
+
+// FindReport finds the JSON object at the end of an output that has one of the keys: the whole output, its last line, or
+// the body of its last code fence. It returns nil without one.
+func FindReport(out string, keys ...string) map[string]any {
 	out = strings.TrimSpace(out)
 	parts := []string{out, out[strings.LastIndexByte(out, '\n')+1:]}
 	if inside, closed := strings.CutSuffix(out, "```"); closed {
@@ -34,7 +37,7 @@ func findReport(out string) map[string]any {
 		if json.Unmarshal([]byte(part), &m) != nil {
 			continue
 		}
-		if slices.ContainsFunc(reportKeys, func(key string) bool { _, ok := m[key]; return ok }) {
+		if slices.ContainsFunc(keys, func(key string) bool { _, ok := m[key]; return ok }) {
 			return m
 		}
 	}

@@ -28,13 +28,9 @@ const leastKept = 16 << 10
 
 // spec is the command with its limits.
 func (r *runner) spec(j *job, log string) run.Spec {
-	about := []string{"STEWARD_TASK_ID=" + j.task.TaskID, "STEWARD_PROJECT=" + r.o.Project, "STEWARD_TASK_TYPE=" + j.plan.kind,
-		"STEWARD_REQUEST=" + requestFile(r.o.Project, j.task.TaskID)}
-	if j.plan.dry {
-		about = append(about, "STEWARD_DRY_RUN=1")
-	}
+	about := append([]string{"STEWARD_TASK_ID=" + j.task.TaskID, "STEWARD_PROJECT=" + r.o.Project}, j.plan.about...)
 	s := run.Spec{Argv: j.plan.argv, Dir: j.plan.dir, Env: environment(r.o.Environ, r.o.Environment, about, r.o.Confine), Limit: j.plan.limit,
-		Grace: r.o.Stop, Keep: max(r.o.Output, leastKept), Log: log, Mark: j.mark}
+		Grace: r.o.Stop, Keep: max(r.o.Output, leastKept), Log: log, Onto: j.plan.onto, Mark: j.mark}
 	if j.plan.kind != task.Execute {
 		s.Stdin = j.plan.stdin
 	}

@@ -30,6 +30,8 @@ type Settings struct {
 	Environment []string      // names of variables that commands see; a trailing * matches anything
 
 	Research, Validate, Deploy, DeployDryRun []string // the commands; empty: the task is blocked
+	// Prompt is what {prompt} in a command stands for, of a task and the file of its request; nil: nothing.
+	Prompt func(w agentstatus.Work, request string) string
 
 	Timeout, MaxTimeout time.Duration // of tasks that name none; the upper bound
 }
