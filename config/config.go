@@ -4,6 +4,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/capacity"
@@ -19,6 +20,7 @@ type Config struct {
 	Supervisor Supervisor       `toml:"supervisor"`
 	Projects   []Project        `toml:"project"`
 	Agents     []Agent          `toml:"agent"`
+	Roles      []Role           `toml:"role"`
 	Keep       Keep             `toml:"keep"`
 	Worker     Worker           `toml:"worker"`
 	Heartbeat  heartbeat.Config `toml:"heartbeat"`
@@ -131,6 +133,32 @@ type Agent struct {
 	Restart     string   `toml:"restart"`
 	Directory   string   `toml:"directory"`   // "" for the project
 	Environment []string `toml:"environment"` // KEY=value, in addition to the daemon's environment
+	// Protocol registers the agent: one of the protocols, none, or "" for agentstatus where the project speaks it or no
+	// other.
+	Protocol string `toml:"protocol"`
+}
+
+// Role is a [[role]] row: an agent that steward starts whenever work waits for it.
+type Role struct {
+	Name    string `toml:"name"`
+	Project string `toml:"project"` // as written, like Agent.Project
+	// Protocol is "" for the only one that the project speaks.
+	Protocol string `toml:"protocol"`
+	// Command runs once for each task. It is empty for an orchestrator that steward plays, and for agentstatus, where
+	// [worker.commands] says what runs.
+	Command     []string      `toml:"command"`
+	Jobs        int           `toml:"jobs"`    // runs at once; 0: one
+	Timeout     time.Duration `toml:"timeout"` // of a run; 0: [tasks] max_timeout
+	Directory   string        `toml:"directory"`
+	Environment []string      `toml:"environment"`
+}
+
+// NoProtocol is Agent.Protocol of an agent that is registered nowhere.
+const NoProtocol = "none"
+
+// Acts reports whether the row is of an orchestrator that steward plays itself.
+func (r Role) Acts() bool {
+	return len(r.Command) == 0 && r.Protocol != agentsOwn && strings.EqualFold(r.Name, "orchestrator")
 }
 
 // Keep is the [keep] table: how agents are restarted.

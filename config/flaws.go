@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -91,8 +90,7 @@ func (c Config) flaws() []flaw {
 	l.between("supervisor.look_every", c.Supervisor.LookEvery, 100*time.Millisecond, time.Minute)
 	l.absolute("supervisor.state_dir", c.Supervisor.StateDir)
 	l.projects(c.Projects)
-	l.agents(c.Agents)
-	l.strayAgents(c)
+	l.agents(c)
 	l.keep(c.Keep)
 	l.worker(c.Worker)
 	l.heartbeat(c)
@@ -193,55 +191,6 @@ func (l *flawList) worker(w Worker) {
 
 // nameChars are the characters allowed in the names of environment variables.
 const nameChars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
-
-func (l *flawList) agents(rows []Agent) {
-	seen := map[string]bool{}
-	for i, a := range rows {
-		row := keyPath("agent").entry(i)
-		switch {
-		case a.Name == "" || strings.ContainsAny(a.Name, "/\\\x00\n") || strings.HasPrefix(a.Name, ".") || len(a.Name) > 100:
-			l.wrongAt([]keyPath{row.key("name"), row}, "%q must be a plain name", a.Name)
-		case seen[a.Project+"\x00"+a.Name]:
-			l.wrong(row.key("name"), "%q is listed twice for the same project", a.Name)
-		}
-		seen[a.Project+"\x00"+a.Name] = true
-		if a.Project == "" {
-			l.wrongAt([]keyPath{row.key("project"), row}, "it must name the folder that the agent works for")
-		}
-		l.absolute(row.key("project"), a.Project)
-		l.absolute(row.key("directory"), a.Directory)
-		if len(a.Command) == 0 || strings.TrimSpace(a.Command[0]) == "" {
-			l.wrongAt([]keyPath{row.key("command"), row}, `it must be a program with its arguments, like ["steward", "worker", "--agent", "codex-cursor"]`)
-		}
-		if a.Restart != "" {
-			l.oneOf(row.key("restart"), a.Restart, "never", "on-failure", "always")
-		}
-		for j, pair := range a.Environment {
-			if name, _, ok := strings.Cut(pair, "="); !ok || name == "" || strings.Trim(name, nameChars) != "" {
-				l.wrong(row.key("environment").entry(j), "%q must be KEY=value", pair)
-			}
-		}
-	}
-}
-
-// strayAgents reports rows whose project is not supervised, because such an agent would never be started. If the
-// projects depend on where steward is started, it reports none.
-func (l *flawList) strayAgents(c Config) {
-	home, _ := os.UserHomeDir()
-	known := map[string]bool{}
-	for _, p := range c.Projects {
-		if !filepath.IsAbs(p.Path) && !strings.HasPrefix(p.Path, "~") {
-			return
-		}
-		path, _ := Expand(p.Path, home, "/")
-		known[path] = true
-	}
-	for i, a := range c.Agents {
-		if path, err := Expand(a.Project, home, "/"); len(known) > 0 && a.Project != "" && (err != nil || !known[path]) {
-			l.wrong(keyPath("agent").entry(i).key("project"), "%q is the path of no [[project]], so the agent would never start", a.Project)
-		}
-	}
-}
 
 // rowFlaws checks each retry row; the last place of each flaw is its row.
 func rowFlaws(rows []rules.Rule) []flaw {

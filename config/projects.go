@@ -16,10 +16,13 @@ const (
 	ModeObserve = "observe"
 )
 
+// agentsOwn is the protocol that registers every agent, and whose tasks name what runs.
+const agentsOwn = "agentstatus"
+
 // spoken returns the protocols that have an adapter, with the default mode. The mode belongs to the protocol and not to
 // config.toml, because it depends on whether other programs write the protocol's files without locks.
 func spoken() map[string]string {
-	return map[string]string{"agentstatus": ModeAct, "handoffs": ModeAct, "ralph": ModeObserve, "mailbox": ModeObserve, "envelope": ModeAct}
+	return map[string]string{agentsOwn: ModeAct, "handoffs": ModeAct, "ralph": ModeObserve, "mailbox": ModeObserve, "envelope": ModeAct}
 }
 
 // unspoken returns an error text if the protocol is not supported, else "".

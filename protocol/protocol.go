@@ -83,18 +83,26 @@ type Snapshot struct {
 	Faults    []Fault    `json:"faults"`
 	// Events have happened and are not yet in the log that steward keeps for the protocol.
 	Events []Event `json:"events,omitempty"`
-	// LogsCalls: the protocol's shared log takes a line for each incident about a task or an agent. Called lists the
-	// incidents that the log already names (Change.Code of their VerbLog).
-	LogsCalls bool     `json:"logs_calls,omitempty"`
-	Called    []string `json:"called,omitempty"`
-	// LogSince is the start of the part of the shared log that was read; zero: the whole log was read.
-	LogSince time.Time `json:"log_since,omitzero"`
+	SharedLog
+	// Due names the agents for whom something is due besides the tasks that wait for them: an orchestrator that must
+	// validate a completion, or hand on to the next agent.
+	Due []string `json:"due,omitempty"`
 	// Measures are the metrics that the protocol's document defines.
 	Measures []Measure `json:"measures,omitempty"`
 	// Again is when the adapter wants another scan (a torn file, a late write); zero: none.
 	Again time.Time `json:"again,omitzero"`
 	// Divided is what Divide found; nil: it was not asked.
 	Divided *Division `json:"-"`
+}
+
+// SharedLog is what a scan has found out about the log that agents of a protocol share.
+type SharedLog struct {
+	// LogsCalls: the log takes a line for each incident about a task or an agent. Called lists the incidents that it
+	// already names (Change.Code of their VerbLog).
+	LogsCalls bool     `json:"logs_calls,omitempty"`
+	Called    []string `json:"called,omitempty"`
+	// LogSince is the start of the part of the log that was read; zero: the whole log was read.
+	LogSince time.Time `json:"log_since,omitzero"`
 }
 
 // Name sets project and protocol, and whether steward may change the files, in the Snapshot and everything in it.

@@ -17,6 +17,7 @@ type AdmitOrder struct {
 	Look     bool     `json:"look,omitempty"`     // only query the present state; nothing will be started
 	Who      string   `json:"who,omitempty"`      // the agent to be started, if there is no task
 	PID      int      `json:"pid,omitempty"`      // the requesting process, which waits if there is no room
+	Role     string   `json:"role,omitempty"`     // the agent that would be started for the task
 }
 
 // Admitted is the answer: whether there is room now.
@@ -35,7 +36,7 @@ func postAdmit(s *Server, r *http.Request) (any, error) {
 	if err := body(r, &o, `send {"project":"/path","task":"id","throttle":0.8}, each of them optional`); err != nil {
 		return nil, err
 	}
-	a := supervisor.Admission{Project: o.Project, Task: o.Task, Person: o.Person, Look: o.Look, Who: o.Who, PID: o.PID}
+	a := supervisor.Admission{Project: o.Project, Task: o.Task, Person: o.Person, Look: o.Look, Who: o.Who, PID: o.PID, Role: o.Role}
 	if o.Throttle != nil {
 		a.Throttle = protocol.Used(*o.Throttle)
 	}

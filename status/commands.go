@@ -33,6 +33,15 @@ func commandOn(verb string, kind protocol.Kind) handler {
 		if err != nil {
 			return nil, err
 		}
+		o, err := order(r)
+		if err != nil {
+			return nil, err
+		}
+		if kind == protocol.KindAgent {
+			if done, err := s.holdKept(verb, q, o.Why); done != nil || err != nil {
+				return done, err
+			}
+		}
 		if p := s.State(); p != nil {
 			subject, ok, err := only(text, find(p, q))
 			if err != nil {
@@ -42,7 +51,7 @@ func commandOn(verb string, kind protocol.Kind) handler {
 				q = protocol.Query(subject)
 			}
 		}
-		return s.carryOut(r, verb, q, protocol.Subject(q).String())
+		return s.carryOut(r, o, verb, q, protocol.Subject(q).String())
 	}
 }
 
@@ -53,18 +62,7 @@ func postRestart(s *Server, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var kept []Kept
-	if s.Kept != nil {
-		kept = s.Kept()
-	}
-	var found []protocol.Subject
-	var agent Kept
-	for _, a := range kept {
-		if a.Agent == q.ID && (q.Project == "" || a.Project == q.Project) {
-			found, agent = append(found, protocol.Subject{Project: a.Project, Kind: protocol.KindAgent, ID: a.Agent}), a
-		}
-	}
-	subject, ok, err := only(text, found)
+	agent, ok, err := s.keptAgent(text, q)
 	switch {
 	case err != nil:
 		return nil, err
@@ -81,17 +79,49 @@ func postRestart(s *Server, r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	done := Carried{Verb: "restart", Subject: subject.String()}
+	done := Carried{Verb: "restart", Subject: agent.subject().String()}
 	if now.Why != "" {
 		done.Notes = []string{"it is " + now.State + ": " + now.Why}
 	}
 	return done, nil
 }
 
+func (a Kept) subject() protocol.Subject {
+	return protocol.Subject{Project: a.Project, Kind: protocol.KindAgent, ID: a.Agent}
+}
+
+// keptAgent finds the one agent that this steward starts and that the query names.
+func (s *Server) keptAgent(text string, q protocol.Query) (agent Kept, ok bool, err error) {
+	if s.Kept == nil {
+		return agent, false, nil
+	}
+	var found []protocol.Subject
+	for _, a := range s.Kept() {
+		if a.Agent == q.ID && (q.Project == "" || a.Project == q.Project) {
+			found, agent = append(found, a.subject()), a
+		}
+	}
+	_, ok, err = only(text, found)
+	return agent, ok, err
+}
+
+// holdKept holds or releases an agent whose protocol cannot record that; nil for every other agent.
+func (s *Server) holdKept(verb string, q protocol.Query, why string) (any, error) {
+	agent, ok, err := s.keptAgent(q.ID, q)
+	if !ok || err != nil {
+		return nil, nil // the loop knows more agents
+	}
+	handled, err := s.HoldKept(agent, verb == "hold", why)
+	if !handled || err != nil {
+		return nil, err
+	}
+	return Carried{Verb: verb, Subject: agent.subject().String()}, nil
+}
+
 // notKept says why an agent cannot be restarted: another program started it, or it does not exist.
 func (s *Server) notKept(text string, q protocol.Query) *Error {
 	if p := s.State(); p != nil && len(find(p, q)) > 0 {
-		return &Error{Code: CodeRefused, Status: http.StatusConflict, Message: fmt.Sprintf("no [[agent]] row starts %s, so steward cannot restart it", text),
+		return &Error{Code: CodeRefused, Status: http.StatusConflict, Message: fmt.Sprintf("no [[agent]] or [[role]] row starts %s, so steward cannot restart it", text),
 			Hint: "restart it where it was started (steward exec: in its terminal), or add an [[agent]] row"}
 	}
 	return noSubject("see 'steward agents' for what there is", "there is no agent %s", text)
@@ -107,19 +137,24 @@ func commandOnProject(verb string) handler {
 		if name == "" {
 			return nil, badRequest("use its name", "no project is named")
 		}
-		return s.carryOut(r, verb, protocol.Query{Kind: protocol.KindProject, ID: name}, "project/"+name)
+		return s.order(r, verb, protocol.Query{Kind: protocol.KindProject, ID: name}, "project/"+name)
 	}
 }
 
 func commandOnAll(verb string) handler {
-	return func(s *Server, r *http.Request) (any, error) { return s.carryOut(r, verb, protocol.Query{}, "") }
+	return func(s *Server, r *http.Request) (any, error) { return s.order(r, verb, protocol.Query{}, "") }
 }
 
-func (s *Server) carryOut(r *http.Request, verb string, q protocol.Query, subject string) (any, error) {
+// order reads the order and carries it out.
+func (s *Server) order(r *http.Request, verb string, q protocol.Query, subject string) (any, error) {
 	o, err := order(r)
 	if err != nil {
 		return nil, err
 	}
+	return s.carryOut(r, o, verb, q, subject)
+}
+
+func (s *Server) carryOut(r *http.Request, o Order, verb string, q protocol.Query, subject string) (any, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), commandTime)
 	defer cancel()
 	if err := s.Do(ctx, supervisor.Command{Verb: verb, Subject: q, Why: o.Why}); err != nil {

@@ -42,7 +42,10 @@ type Daemon struct {
 type Kept struct {
 	Project  string    `json:"project"`
 	Agent    string    `json:"agent"`
-	State    string    `json:"state"` // running, waiting, held, rested, failed, ending
+	Protocol string    `json:"protocol,omitempty"` // in which steward starts it; "": the default of an [[agent]] row
+	Role     bool      `json:"role,omitempty"`     // of a [[role]] row
+	Tasks    int       `json:"tasks,omitempty"`    // that wait for the role
+	State    string    `json:"state"`              // running, waiting, held, rested, failed, ending
 	PID      int       `json:"pid,omitempty"`
 	Place    string    `json:"place,omitempty"` // session, service
 	Lives    int       `json:"lives"`

@@ -20,6 +20,7 @@ type Explanation struct {
 	Subject       string                  `json:"subject"`
 	Kind          protocol.Kind           `json:"kind"`
 	Agent         *supervisor.AgentReport `json:"agent,omitempty"`
+	Kept          *Kept                   `json:"kept,omitempty"` // the agent, if this steward starts it
 	Task          *supervisor.TaskReport  `json:"task,omitempty"`
 	Lock          *supervisor.LockReport  `json:"lock,omitempty"`
 	Incident      *escalate.Incident      `json:"incident,omitempty"`
@@ -60,6 +61,9 @@ func getExplanation(s *Server, r *http.Request) (any, error) {
 	if ok {
 		return s.explainSubject(p, subject)
 	}
+	if kept, ok, _ := s.keptAgent(text, q); ok && (q.Kind == "" || q.Kind == protocol.KindAgent) {
+		return s.explainSubject(p, kept.subject()) // its protocol's files do not name it yet
+	}
 	if q.Kind == "" {
 		if e, err := s.explainIncident(text); !errors.Is(err, escalate.ErrUnknown) {
 			return e, err
@@ -71,6 +75,9 @@ func getExplanation(s *Server, r *http.Request) (any, error) {
 func (s *Server) explainSubject(p *supervisor.State, subject protocol.Subject) (any, error) {
 	e := Explanation{Subject: s.nameOf(p, subject), Kind: subject.Kind, Incidents: []escalate.Incident{}}
 	e.show(p, subject, s.Now())
+	if kept, ok, _ := s.keptAgent("", protocol.Query{Project: subject.Project, ID: subject.ID}); ok && subject.Kind == protocol.KindAgent {
+		e.Kept = &kept
+	}
 	if subject.Kind == protocol.KindLock {
 		e.showGranted(subject, s.granted(p))
 	}

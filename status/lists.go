@@ -34,13 +34,18 @@ var (
 
 func getAgents(s *Server, r *http.Request) (any, error) {
 	state := r.URL.Query().Get("state")
-	return list(s, r, "agents", agentStates, func(p *supervisor.State) []supervisor.AgentReport { return report(p).Agents },
+	doc, err := list(s, r, "agents", agentStates, func(p *supervisor.State) []supervisor.AgentReport { return report(p).Agents },
 		func(a supervisor.AgentReport) (string, string) {
 			if string(a.Reason) == state { // a list shows this word instead of the state
 				return a.Project, state
 			}
 			return a.Project, string(a.State)
 		})
+	if err == nil && s.Kept != nil && state == "" {
+		project := r.URL.Query().Get("project")
+		doc["kept_agents"] = slices.DeleteFunc(s.Kept(), func(k Kept) bool { return project != "" && k.Project != project })
+	}
+	return doc, err
 }
 
 func getTasks(s *Server, r *http.Request) (any, error) {
@@ -82,7 +87,7 @@ func (s *Server) resolved() []escalate.Incident {
 
 // list answers with a document of one key: the items that match ?project= and ?state=, limited to the first ?limit=, in
 // which case "total" is added. An unknown project or state is an error: an empty list would read as "there are none".
-func list[T any](s *Server, r *http.Request, key string, states []string, all func(*supervisor.State) []T, of func(T) (project, state string)) (any, error) {
+func list[T any](s *Server, r *http.Request, key string, states []string, all func(*supervisor.State) []T, of func(T) (project, state string)) (map[string]any, error) {
 	p, err := s.picture()
 	if err != nil {
 		return nil, err
@@ -108,7 +113,7 @@ func list[T any](s *Server, r *http.Request, key string, states []string, all fu
 	if limit > 0 && limit < len(found) {
 		return map[string]any{key: found[:limit], "total": len(found)}, nil
 	}
-	return map[string][]T{key: found}, nil
+	return map[string]any{key: found}, nil
 }
 
 // limitOf reads ?limit=; 0 means no limit.

@@ -38,6 +38,9 @@ type Server struct {
 	Kept func() []Kept
 	// Restart ends one of them, starts it again, and returns its new state; nil only if Kept is nil.
 	Restart func(ctx context.Context, a Kept, why string) (Kept, error)
+	// HoldKept holds or releases one of them. It is for agents whose protocol cannot record a hold; for others handled is
+	// false. nil only if Kept is nil.
+	HoldKept func(a Kept, hold bool, why string) (handled bool, err error)
 	// Granted lists the locks that steward lock run holds now in the projects of the picture; nil: none. It must be
 	// fast: it is called for every request for the whole state, the locks or a single lock.
 	Granted func(*supervisor.State) []Granted

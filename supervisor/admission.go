@@ -24,6 +24,9 @@ type Admission struct {
 	// Who and PID show people what waits: the agent to be started, and the process that asks.
 	Who string
 	PID int
+	// Role is the agent that would be started for the task; "" if it runs already. A pause of the project and a hold on
+	// the agent are reasons to wait.
+	Role string
 }
 
 // Admitted is the answer to an Admission.
@@ -40,6 +43,8 @@ type Admitted struct {
 // several goroutines. See docs/decisions.md, "What starts by itself is counted for ten seconds".
 type Admissions struct {
 	State func() *State
+	// Stops says why no agent may be started for a role of the project with this name; "" if it may. nil: it always may.
+	Stops func(project, role string) (why string)
 
 	mu       sync.Mutex
 	admitted []decide.Promise
@@ -55,6 +60,11 @@ func (a *Admissions) Ask(q Admission, now time.Time) *Admitted {
 	p := a.State()
 	if p == nil {
 		return nil
+	}
+	if q.Role != "" && a.Stops != nil {
+		if why := a.Stops(p.projectIn(q.Project), q.Role); why != "" {
+			return &Admitted{Known: true, Supervised: true, Why: why, RetryAfter: AskAgain}
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -92,6 +102,8 @@ func (p *State) admit(q Admission, recent []decide.Promise, now time.Time) (Admi
 		t, subject = p.find(project, q.Task)
 		verdict, memory := p.Plan.Tasks.Of(subject), p.Plan.Memory.Tasks.Of(subject)
 		switch {
+		case t != nil && t.Foreign: // steward does not hold it for lack of room, so it asks like any program
+			subject = protocol.Subject{Kind: protocol.KindMachine, ID: decide.AdmissionID}
 		case t == nil:
 			answer.Known, answer.RetryAfter, answer.Why = false, judgeSoon, "steward has not scanned the task yet"
 			return answer, subject
@@ -162,20 +174,20 @@ func (p *State) projectIn(folder string) string {
 	return ""
 }
 
-// find finds a task of the protocol whose work steward admits.
-func (p *State) find(project, id string) (*protocol.Task, protocol.Subject) {
+// find finds a task: first of the protocol whose work steward admits, then of the others.
+func (p *State) find(project, id string) (found *protocol.Task, subject protocol.Subject) {
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
 		if s.Project != project {
 			continue
 		}
 		for j := range s.Tasks {
-			if t := &s.Tasks[j]; t.ID == id && !t.Foreign {
-				return t, s.Subject(protocol.KindTask, id)
+			if t := &s.Tasks[j]; t.ID == id && (!t.Foreign || found == nil) {
+				found, subject = t, s.Subject(protocol.KindTask, id)
 			}
 		}
 	}
-	return nil, protocol.Subject{}
+	return found, subject
 }
 
 // sameFolder reports whether two paths lead to the same folder, links included.

@@ -176,10 +176,17 @@ func TestAdmissionAnswers(t *testing.T) {
 		{"with a slash", supervisor.Admission{Project: real + "/", Task: "held"}, false, true, true, 42 * time.Second, "no room in p"},
 		{"the other project's", supervisor.Admission{Project: "/q", Task: "held"}, false, true, true, 42 * time.Second, "no room in q"},
 		{"on its way to be seen", supervisor.Admission{Project: real, Task: "freed"}, false, true, true, 50 * time.Millisecond, "it is being admitted"},
-		{"of a protocol that starts its work itself", supervisor.Admission{Project: real, Task: "other"}, false, false, true, 50 * time.Millisecond, "steward has not scanned the task yet"},
+		{"of a protocol whose work steward does not hold for lack of room", supervisor.Admission{Project: real, Task: "other"}, true, true, true, 0, "cpu highest: 30 % (limit 80 %)"},
+		{"for a role that is held", supervisor.Admission{Project: link, Task: "other", Role: "builder"}, false, true, true, supervisor.AskAgain, "builder of p is held"},
+		{"for another role", supervisor.Admission{Project: link, Task: "other", Role: "fixer"}, true, true, true, 0, "cpu highest: 30 % (limit 80 %)"},
 	} {
 		p := picture(t, now, real)
-		a := &supervisor.Admissions{State: func() *supervisor.State { return p }}
+		a := &supervisor.Admissions{State: func() *supervisor.State { return p }, Stops: func(project, role string) string {
+			if role == "builder" {
+				return role + " of " + project + " is held"
+			}
+			return ""
+		}}
 		got := a.Ask(c.q, now)
 		if got.Admit != c.admit || got.Known != c.known || got.Supervised != c.ours || got.RetryAfter != c.retry || got.Why != c.why {
 			t.Errorf("%s: %+v", c.name, *got)

@@ -101,7 +101,7 @@ func (f *folder) Observe(_ context.Context, look protocol.Look) protocol.Snapsho
 	defer f.mu.Unlock()
 	f.looks++
 	f.live(look.Now)
-	s := protocol.Snapshot{At: look.Now, Again: f.again, LogsCalls: true, Called: slices.Clone(f.called)}
+	s := protocol.Snapshot{At: look.Now, Again: f.again, SharedLog: protocol.SharedLog{LogsCalls: true, Called: slices.Clone(f.called)}}
 	f.foreign.fill(&s)
 	for _, sim := range f.sims {
 		s.Agents = append(s.Agents, sim.agent)

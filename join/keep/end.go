@@ -28,7 +28,7 @@ func (l *life) replace(ctx context.Context, row Row, why string) bool {
 		l.k.Deps.Recovered(l.row)
 	}
 	l.row, l.env, l.path = row, nil, ""
-	l.rec.Row, l.rec.Dir = row.checksum(), row.Dir
+	l.rec.Row, l.rec.Dir, l.rec.Protocol = row.checksum(), row.Dir, row.Protocol
 	l.resetHistory()
 	l.save(false)
 	return true

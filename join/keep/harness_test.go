@@ -83,6 +83,7 @@ func keeperMain(file string) {
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
 		for range hangups { // reread the plan
+			k.Wake()
 			var p plan
 			if raw, err := os.ReadFile(file); err == nil && json.Unmarshal(raw, &p) == nil {
 				k.Set(p.Config, p.Rows, p.Aside)
@@ -119,8 +120,11 @@ func scribe(state string) Deps {
 		Leave: func(_ context.Context, r Row, id protocol.Identity, e Ending, failed bool, why string) error {
 			return write(note{What: "leave", Agent: r.Name, PID: id.PID, Failed: failed, Why: why, Ending: e})
 		},
-		Admit: func(Row) (bool, string, time.Duration) {
-			return !there("full"), "the machine is too full", time.Second
+		Admit: func(r Row, _ *Ending) (bool, string) {
+			if r.Restart == WhenDue && !there("due-"+r.Name) {
+				return false, "no work waits for it"
+			}
+			return !there("full"), "the machine is too full"
 		},
 		Held: func(r Row) bool { return there("held-" + r.Name) },
 		Failed: func(r Row, why string, life int) error {

@@ -186,10 +186,13 @@ var ErrNotKept = errors.New("the keeper starts no such agent")
 // or waits for the operator or the capacity gate; the result says which.
 func (k *Keeper) Restart(ctx context.Context, project, agent string) (status.Kept, error) {
 	done := make(chan struct{})
-	l := k.ask(project, agent, done)
+	l := k.find(project, agent)
 	if l == nil {
 		return status.Kept{}, ErrNotKept
 	}
+	k.mu.Lock()
+	l.restarts = append(l.restarts, done)
+	k.mu.Unlock()
 	l.wake.set()
 	select {
 	case <-done:
@@ -197,19 +200,6 @@ func (k *Keeper) Restart(ctx context.Context, project, agent string) (status.Kep
 	case <-ctx.Done():
 		return status.Kept{}, ctx.Err()
 	}
-}
-
-// ask requests a restart; nil if the agent does not exist.
-func (k *Keeper) ask(project, agent string, done chan struct{}) *life {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, l := range k.lives {
-		if shown := l.public.Load(); shown.Project == project && shown.Agent == agent && l.desired.Load().wanted {
-			l.restarts = append(l.restarts, done)
-			return l
-		}
-	}
-	return nil
 }
 
 // EndAll ends all agents that a steward with this state folder has started, before steward is removed. No keeper may

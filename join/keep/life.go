@@ -2,6 +2,7 @@ package keep
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/livhana/steward/platform/proc"
@@ -26,7 +27,7 @@ func newLife(k *Keeper, row Row, r *Record) *life {
 		l.save(false)
 		k.store.drop(r.row())
 	}
-	l.rec.Project, l.rec.Agent, l.rec.Dir = row.Project, row.Name, row.Dir
+	l.rec.Project, l.rec.Agent, l.rec.Dir, l.rec.Protocol = row.Project, row.Name, row.Dir, row.Protocol
 	l.publish("waiting", "")
 	return l
 }
@@ -50,8 +51,8 @@ func (l *life) run(ctx context.Context) {
 		case l.k.restarts(l):
 			l.restart(ctx, w.row)
 		default:
-			if l.row.Restart != w.row.Restart {
-				l.row = w.row
+			if l.row.Restart != w.row.Restart || w.row.Restart == WhenDue {
+				l.adjust(w.row)
 			}
 			l.step(ctx)
 		}
@@ -59,6 +60,14 @@ func (l *life) run(ctx context.Context) {
 	if l.child != nil {
 		l.child.leave()
 	}
+}
+
+// adjust follows a change of the row that needs no restart: the next life is started by it.
+func (l *life) adjust(row Row) {
+	if !slices.Equal(l.row.Command, row.Command) {
+		l.path = ""
+	}
+	l.row = row
 }
 
 // step waits for the next event and handles it.
@@ -136,7 +145,7 @@ func (l *life) alert() {
 // requests the agent again. The release of an operator's hold also starts it.
 func (l *life) awaitRequest(ctx context.Context) {
 	l.setIdle()
-	held := l.k.Deps.Held(l.row)
+	held := l.k.held(l.row)
 	again := l.held && !held || l.rec.State == failed && l.k.Deps.Again(l.row, l.rec.Since)
 	if l.held = held; again {
 		if l.rec.State == failed {
@@ -157,7 +166,9 @@ func (l *life) launch(ctx context.Context) {
 	if l.start(ctx) {
 		return
 	}
-	l.setIdle()
+	if l.row.Restart != WhenDue { // Wake reports work
+		l.setIdle()
+	}
 	timer := time.NewTimer(max(time.Millisecond, l.rec.NotBefore.Sub(l.k.Now())))
 	defer timer.Stop()
 	var due <-chan time.Time

@@ -14,6 +14,8 @@ const (
 	Never     = "never"
 	OnFailure = "on-failure"
 	Always    = "always"
+	// WhenDue starts the agent whenever work waits for it (Deps.Admit), and lets it end when none is left.
+	WhenDue = "when-due"
 )
 
 // Config is the [keep] table.
@@ -90,6 +92,8 @@ func Next(name, restart string, h History, e Ending, now time.Time, cfg Config) 
 		h = History{}
 	}
 	switch {
+	case restart == WhenDue && e.Well():
+		return Decision{Action: Start, At: now, Why: e.String()}
 	case e.Asked:
 		return Decision{Action: Rest, Why: "it was asked to end"}
 	case restart != Always && e.Well():

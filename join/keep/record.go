@@ -28,6 +28,7 @@ type Row struct {
 	Dir         string   // the project's folder, absolute
 	Command     []string // a program, found in the PATH, and its arguments; never a shell line
 	Restart     string
+	Protocol    string   // in which Deps.Enroll registers it; "": the default
 	Directory   string   // working folder; relative to Dir, "" for Dir itself
 	Environment []string // KEY=value, overrides the daemon's own
 }
@@ -45,9 +46,12 @@ func (r Row) folder() string {
 }
 
 // checksum changes when the row starts something else. The restart policy is not part of it: it may change without a
-// restart.
+// restart. An agent that runs WhenDue ends by itself, so its next life follows a change early enough.
 func (r Row) checksum() string {
 	h := sha256.New()
+	if r.Restart == WhenDue {
+		r.Command, r.Environment = nil, nil
+	}
 	for _, list := range [][]string{r.Command, {r.folder()}, r.Environment} {
 		fmt.Fprintf(h, "%q\n", list)
 	}
@@ -87,7 +91,9 @@ type Record struct {
 	Project string `json:"project"`
 	Agent   string `json:"agent"`
 	Dir     string `json:"dir"`
-	Row     string `json:"row"` // Row.sum of the row that was started
+	// Protocol is Row.Protocol.
+	Protocol string `json:"protocol,omitempty"`
+	Row      string `json:"row"` // Row.sum of the row that was started
 	// Mark identifies all lives of this agent: STEWARD_KEPT in the environment of its processes. With a life's number
 	// appended it is STEWARD_RUN.
 	Mark string `json:"mark"`
@@ -205,4 +211,6 @@ func (s store) all() []*Record {
 }
 
 // row is the part of the configuration that a record keeps: enough to end an agent whose row is gone.
-func (r *Record) row() Row { return Row{Name: r.Agent, Project: r.Project, Dir: r.Dir} }
+func (r *Record) row() Row {
+	return Row{Name: r.Agent, Project: r.Project, Dir: r.Dir, Protocol: r.Protocol}
+}

@@ -13,13 +13,13 @@ import (
 
 // obstacle says why the agent is not started now; "" when it can start.
 func (l *life) obstacle(now time.Time) (state, why string) {
-	if l.held = l.k.Deps.Held(l.row); l.held {
+	if l.held = l.k.held(l.row); l.held {
 		return "held", "the operator holds it"
 	}
 	if l.rec.NotBefore.After(now) {
 		return "waiting", l.rec.Why
 	}
-	if ok, why, _ := l.k.Deps.Admit(l.row); !ok {
+	if ok, why := l.k.Deps.Admit(l.row, l.rec.Last); !ok {
 		return "waiting", why
 	}
 	return "", ""
@@ -62,7 +62,7 @@ func (l *life) start(ctx context.Context) bool {
 // begin starts the main process of a life in the configured place.
 func (l *life) begin(ctx context.Context, mark string) (unit string, err error) {
 	if l.env == nil {
-		l.env = environ(l.k.Environ, l.row, l.rec.Mark, stateMark(l.k.State))
+		l.env = environ(l.k.Environ, l.row, l.rec.Mark, stateMark(l.k.State), l.log)
 	}
 	if l.path == "" {
 		search, _ := run.Variable(l.env, "PATH")

@@ -29,8 +29,9 @@ type Deps struct {
 	Enroll func(ctx context.Context, row Row, id protocol.Identity) error
 	// Leave records there that the process has ended; failed: no restart follows, and why says so.
 	Leave func(ctx context.Context, row Row, id protocol.Identity, e Ending, failed bool, why string) error
-	// Admit asks the capacity gate. A refusal comes with the reason and when to ask again. It must not block.
-	Admit func(row Row) (ok bool, why string, again time.Duration)
+	// Admit reports whether the agent may start now: there is room, and for WhenDue work waits for it. last is how its
+	// last life ended; nil: it had none. A refusal comes with the reason. It must not block.
+	Admit func(row Row, last *Ending) (ok bool, why string)
 	// Held reports whether the operator holds the agent, which prevents its start.
 	Held func(row Row) bool
 	// Failed alerts the operator, once for each life that is not followed by a restart. Again reports whether the
@@ -133,7 +134,12 @@ func (k *Keeper) config() Config {
 }
 
 // logOf is the path of an agent's log.
-func (k *Keeper) logOf(row Row) string { return filepath.Join(k.State, Folder, row.fileName()+".log") }
+func (k *Keeper) logOf(row Row) string { return LogFile(k.State, row.Project, row.Name) }
+
+// LogFile is the path of the log of an agent, in a state folder.
+func LogFile(state, project, agent string) string {
+	return filepath.Join(state, Folder, Row{Project: project, Name: agent}.fileName()+".log")
+}
 
 // self is the identity of the keeper's process.
 func self() proc.Identity {
@@ -152,7 +158,7 @@ func (l *life) save(lasting bool) {
 }
 
 func (l *life) publish(state, why string) {
-	kept := status.Kept{Project: l.row.Project, Agent: l.row.Name, State: state, Why: why,
+	kept := status.Kept{Project: l.row.Project, Agent: l.row.Name, Protocol: l.row.Protocol, State: state, Why: why,
 		Lives: l.rec.Generation, Restarts: l.rec.History.Count, Since: l.rec.Since}
 	if l.child != nil {
 		kept.PID, kept.Since, kept.Place = l.rec.Process.PID, l.rec.Started, PlaceSession

@@ -21,7 +21,10 @@ func Explanation(p *terminal.Page, e status.Explanation) {
 	switch {
 	case e.Agent != nil:
 		verdictPart(p, e.Subject, string(e.Agent.State), whyOf(*e.Agent))
-		factsPart(p, agentFacts(p, *e.Agent, e.AgentEvidence))
+		factsPart(p, append(agentFacts(p, *e.Agent, e.AgentEvidence), keptFact(e.Kept)))
+	case e.Kept != nil:
+		verdictPart(p, e.Subject, e.Kept.State, e.Kept.Why)
+		factsPart(p, [][2]string{keptFact(e.Kept)})
 	case e.Task != nil:
 		verdictPart(p, e.Subject, string(e.Task.State), e.Task.Why)
 		factsPart(p, taskFacts(p, *e.Task, e.TaskEvidence))
@@ -80,6 +83,17 @@ func factsPart(p *terminal.Page, facts [][2]string) {
 			p.Full("  %-*s  %s", width, f[0], terminal.Clean(f[1]))
 		}
 	}
+}
+
+// keptFact says how steward starts the agent.
+func keptFact(k *status.Kept) [2]string {
+	switch {
+	case k == nil:
+		return [2]string{}
+	case k.Role:
+		return [2]string{"started by", fmt.Sprintf("steward, when work waits ([[role]]); now %s, %s", cmp.Or(k.Why, k.State), terminal.Plural(k.Tasks, "waiting task"))}
+	}
+	return [2]string{"started by", "steward ([[agent]]); now " + cmp.Or(k.Why, k.State)}
 }
 
 func agentFacts(p *terminal.Page, a supervisor.AgentReport, e *status.AgentEvidence) [][2]string {

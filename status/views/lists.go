@@ -40,6 +40,7 @@ func CountStates(noun, states string, found []string, all int) string {
 type (
 	agentList struct {
 		Agents []supervisor.AgentReport `json:"agents"`
+		Kept   []status.Kept            `json:"kept_agents"`
 		Total  int                      `json:"total"`
 	}
 	TaskList struct {
@@ -115,6 +116,7 @@ func Agents(p *terminal.Page, doc agentList) {
 	}
 	Table(p, "no agents", "how to add one: steward boot --help", []string{"WHERE", "AGENT", "STATE", "LAST BEAT", "SAYS", "USED", "TASKS", "PID", "TAKES", "WHY"},
 		agentRows(p, doc.Agents, spreadOf(doc.Agents, whereAgent), true), CountStates("agent", AgentStates, states, doc.Total))
+	Section(p, "Started by steward", "", keptLines(p, doc.Kept, true))
 }
 
 func agentRows(p *terminal.Page, agents []supervisor.AgentReport, all spread, usage bool) [][]terminal.Cell {

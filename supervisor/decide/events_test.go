@@ -16,7 +16,7 @@ func TestEventBeforeTheLog(t *testing.T) {
 		Ref: protocol.Ref{Path: "t-1.request.json", Sum: "1"},
 	}, Visible: true, Appeared: appeared}
 	for want, since := range map[bool]time.Time{true: appeared.Add(-time.Minute), false: appeared.Add(time.Minute)} {
-		v := View{Now: now, Snapshots: []protocol.Snapshot{{Project: "p", Protocol: "agentstatus", At: now, Act: true, LogSince: since, Tasks: []protocol.Task{task}}}}
+		v := View{Now: now, Snapshots: []protocol.Snapshot{{Project: "p", Protocol: "agentstatus", At: now, Act: true, SharedLog: protocol.SharedLog{LogSince: since}, Tasks: []protocol.Task{task}}}}
 		old := Memory{LastLook: now.Add(-time.Second), Projects: map[string]ProjectMemory{"p": {Since: appeared.Add(-time.Hour), Looked: now.Add(-time.Second)}}}
 		logged := false
 		for _, c := range Decide(v, old, Config{LookEvery: 5 * time.Second}).Changes {

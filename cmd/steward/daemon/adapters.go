@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -129,6 +130,26 @@ func Participate(dir, name string, cfg config.Config) (p protocol.Participant, o
 		return nil, false
 	}
 	return ad.participate(dir, cfg, GuardLock), true
+}
+
+// Folders are the absolute paths of the folders to watch for changes of a protocol's files.
+func Folders(dir, name string, cfg config.Config) (folders []string) {
+	if ad, found := AdapterNamed(name); found {
+		s := ad.Open(dir, cfg, GuardLock)
+		defer s.Close()
+		for _, rel := range s.Dirs() {
+			folders = append(folders, filepath.Join(dir, filepath.FromSlash(rel)))
+		}
+	}
+	return folders
+}
+
+// Returns precedes the keys that a run prints at its end, in the message of a protocol that reports them.
+func Returns(name string) string {
+	if name == handoffs.Name {
+		return "payload."
+	}
+	return ""
 }
 
 func AdapterNamed(name string) (adapter, bool) {

@@ -31,11 +31,14 @@ type agents struct {
 	loop       *supervisor.Supervisor
 	admissions *supervisor.Admissions
 	options    Options
+	paths      platform.Paths
+	roles      roles
+	decided    wakeup // the loop has decided
 }
 
 // newAgents creates the keeper of the rows. It reads nothing yet.
-func newAgents(o Options, s *store) *agents {
-	a := &agents{reports: s.reports, options: o}
+func newAgents(o Options, s *store, paths platform.Paths) *agents {
+	a := &agents{reports: s.reports, options: o, paths: paths, decided: newWakeup()}
 	a.keeper = keep.New(keep.Options{State: s.dir, Root: s.root, Now: time.Now, Log: s.log, Environ: os.Environ(), Deps: a.deps(),
 		OpenUnits: service.OpenUnits, Managed: o.Manager == managerSystemd})
 	return a
@@ -45,19 +48,43 @@ func newAgents(o Options, s *store) *agents {
 // scans, which call apply again.
 func (a *agents) Run(ctx context.Context) error {
 	a.apply()
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		a.watchWork(ctx)
+	}()
+	defer func() { <-watching }()
 	return a.keeper.Run(ctx)
+}
+
+// watchWork starts the agents of roles when a decision shows work for them.
+func (a *agents) watchWork(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.decided:
+			if a.roles.judge(a.loop.State()) {
+				a.keeper.Wake()
+			}
+		}
+	}
 }
 
 // list returns the agents that this steward starts.
 func (a *agents) list() []status.Kept {
-	return a.keeper.List()
+	list := a.keeper.List()
+	for i := range list {
+		a.roles.describe(&list[i])
+	}
+	return list
 }
 
 // restart ends the agent of an [[agent]] row and starts it again. It rejects a held agent, which would not start
 // again.
 func (a *agents) restart(ctx context.Context, k status.Kept, why string) (status.Kept, error) {
 	subject := protocol.Subject{Project: k.Project, Protocol: agentstatus.Name, Kind: protocol.KindAgent, ID: k.Agent}
-	if a.holds(keep.Row{Project: k.Project, Name: k.Agent}) {
+	if a.keeper.Held(k.Project, k.Agent) {
 		return k, fmt.Errorf("%w: %s is held, and would not start again; first: steward release %s:agent/%s", supervisor.ErrRefused, k.Agent, k.Project, k.Agent)
 	}
 	now, err := a.keeper.Restart(ctx, k.Project, k.Agent)
@@ -69,11 +96,39 @@ func (a *agents) restart(ctx context.Context, k status.Kept, why string) (status
 	return now, err
 }
 
+// hold holds or releases an agent that protocol 000 does not list: its hold is a file of the keeper.
+func (a *agents) hold(k status.Kept, hold bool, why string) (handled bool, err error) {
+	if p := a.loop.State(); p != nil {
+		for i := range p.View.Snapshots {
+			s := &p.View.Snapshots[i]
+			if _, listed := s.Agent(k.Agent); listed && s.Project == k.Project && s.Protocol == agentstatus.Name {
+				return false, nil
+			}
+		}
+	}
+	note := supervisor.Entry{At: time.Now(), Kind: "change", Verb: "release", Text: why,
+		Subject: protocol.Subject{Project: k.Project, Protocol: k.Protocol, Kind: protocol.KindAgent, ID: k.Agent}}
+	if hold {
+		note.Verb = "hold"
+		err = a.keeper.Hold(k.Project, k.Agent, why)
+	} else {
+		err = a.keeper.Release(k.Project, k.Agent)
+	}
+	if err != nil {
+		note.Error = terminal.ErrorText(err)
+	}
+	a.note(note)
+	return true, err
+}
+
 // apply makes the keeper follow the configuration. Agents of projects that this run was not asked to supervise are
 // neither started nor ended.
 func (a *agents) apply() {
 	cfg := a.settings.config()
-	rows, others := keptRows(cfg, a.settings.projects())
+	program, _ := os.Executable() // an error shows when the first agent is started
+	rows, others, played := keptRows(cfg, a.settings.projects(), []string{program, "--config", a.paths.Config, "--socket", a.paths.Socket})
+	a.roles.set(played)
+	a.decided.wake()
 	if len(a.options.Dirs) == 0 {
 		for _, r := range others {
 			a.log.Warn("the agent's project is not supervised, so it is not started; add it to the configuration", "agent", r.Name, "project", r.Dir)
@@ -82,50 +137,61 @@ func (a *agents) apply() {
 	a.keeper.Set(KeepConfig(cfg), rows, others)
 }
 
-// keptRows resolves the [[agent]] rows into those of supervised projects and the others.
-func keptRows(cfg config.Config, refs []config.ProjectRef) (rows, others []keep.Row) {
+// keptRows resolves the [[agent]] and [[role]] rows into those of supervised projects and the others. steward is the
+// beginning of the command that plays a role.
+func keptRows(cfg config.Config, refs []config.ProjectRef, steward []string) (rows, others []keep.Row, played map[roleKey]config.Role) {
 	home, _ := os.UserHomeDir()
-	for _, a := range cfg.Agents {
-		dir, err := config.Expand(a.Project, home, "/")
+	add := func(project, directory string, r keep.Row) string {
+		dir, err := config.Expand(project, home, "/")
 		if err != nil {
-			continue // Validate has rejected it
+			return "" // Validate has rejected it
 		}
-		r := keep.Row{Name: a.Name, Project: filepath.Base(dir), Dir: dir, Command: a.Command, Restart: cmp.Or(a.Restart, keep.OnFailure), Environment: a.Environment}
-		if a.Directory != "" {
-			r.Directory, _ = config.Expand(a.Directory, home, "/") // Validate has checked it
+		r.Dir, r.Project = dir, filepath.Base(dir)
+		if directory != "" {
+			r.Directory, _ = config.Expand(directory, home, "/") // Validate has checked it
+		}
+		if r.Restart == keep.WhenDue {
+			r.Command = append(slices.Clone(steward), "worker", "--role", r.Name, "--project", dir, "--drain")
 		}
 		i := slices.IndexFunc(refs, func(ref config.ProjectRef) bool { return platform.SameFolder(ref.Path, dir) })
 		if i < 0 {
 			others = append(others, r)
-			continue
+			return ""
 		}
 		r.Project = refs[i].Name
 		rows = append(rows, r)
+		return r.Project
 	}
-	return rows, others
+	for _, a := range cfg.Agents {
+		add(a.Project, a.Directory, keep.Row{Name: a.Name, Command: a.Command, Restart: cmp.Or(a.Restart, keep.OnFailure), Protocol: a.Protocol, Environment: a.Environment})
+	}
+	played = map[roleKey]config.Role{}
+	for _, r := range cfg.Roles {
+		// The row's folder and environment are those of its runs.
+		if project := add(r.Project, "", keep.Row{Name: r.Name, Restart: keep.WhenDue, Protocol: r.Protocol}); project != "" {
+			played[roleKey{project, r.Name}] = r
+		}
+	}
+	return rows, others, played
 }
 
 // deps returns the keeper's dependencies: the project's files, the gate, and the operator.
 func (a *agents) deps() keep.Deps {
 	me := SelfIdentity()
-	client := func(row keep.Row, do func(*agentstatus.Client) error) error {
-		if !RegistersIn(row.Dir, a.settings.config()) {
-			return nil // only the keeper's own record names the agent
-		}
-		c := Connect(row.Dir)
-		defer c.Close()
-		return do(c)
-	}
 	return keep.Deps{
 		Enroll: func(ctx context.Context, row keep.Row, id protocol.Identity) error {
-			return client(row, func(c *agentstatus.Client) error {
+			return a.register(row, func(c *agentstatus.Client) error {
 				// Shared: the configuration says that this is the agent, even if others work under its name.
 				return c.Enroll(ctx, agentstatus.Registration{Agent: row.Name, Process: id, Keeper: me, Kept: true, Shared: true}, time.Now())
+			}, func(p protocol.Participant) error {
+				return p.Join(ctx, protocol.AgentRun{Agent: row.Name, Process: id}, time.Now())
 			})
 		},
 		Leave: func(ctx context.Context, row keep.Row, id protocol.Identity, _ keep.Ending, failed bool, why string) error {
-			err := client(row, func(c *agentstatus.Client) error {
+			err := a.register(row, func(c *agentstatus.Client) error {
 				return c.Leave(ctx, row.Name, id, agentstatus.Leaving{Failed: failed, Told: failed && row.Restart != keep.Never, Why: why}, time.Now())
+			}, func(p protocol.Participant) error {
+				return p.Leave(ctx, protocol.AgentRun{Agent: row.Name, Process: id}, time.Now())
 			})
 			if errors.Is(err, agentstatus.ErrNotInitialized) {
 				return nil // the agent ended before it was registered
@@ -140,25 +206,76 @@ func (a *agents) deps() keep.Deps {
 	}
 }
 
-// admit asks the gate, with the load of the last sample.
-func (a *agents) admit(row keep.Row) (ok bool, why string, again time.Duration) {
-	v := a.admissions.Ask(supervisor.Admission{}, time.Now())
-	if v == nil {
-		return false, "", 0 // nothing is measured yet; the first scans call apply again
+// register calls do for an agent that protocol 000 lists, else join with the protocol of its row.
+func (a *agents) register(row keep.Row, do func(*agentstatus.Client) error, join func(protocol.Participant) error) error {
+	cfg := a.settings.config()
+	name := row.Protocol
+	switch spoken := Spoken(row.Dir, cfg); {
+	case row.Restart == keep.WhenDue && (name == agentstatus.Name || name == "" && len(spoken) == 1 && spoken[0] == agentstatus.Name):
+		name = agentstatus.Name // its worker is one of the agent's processes; this one knows its keeper
+	case row.Restart == keep.WhenDue:
+		return nil // the run registers itself
+	case name == "" && (len(spoken) == 0 || slices.Contains(spoken, agentstatus.Name)):
+		name = agentstatus.Name
 	}
-	return v.Admit, v.Why, v.RetryAfter
+	if name == agentstatus.Name {
+		c := Connect(row.Dir)
+		defer c.Close()
+		return do(c)
+	}
+	p, ok := Participate(row.Dir, name, cfg)
+	if !ok {
+		return nil // only the keeper's own record names the agent
+	}
+	defer p.Close()
+	err := join(p)
+	if errors.Is(err, protocol.ErrAbsent) {
+		return nil // the program may create the folder later
+	}
+	return err
 }
 
-// holds reports whether the operator holds the agent.
+// admit asks whether work waits for a role, and for another agent the gate, with the load of the last sample.
+func (a *agents) admit(row keep.Row, last *keep.Ending) (ok bool, why string) {
+	if row.Restart == keep.WhenDue {
+		if why := a.stops(row.Project, ""); why != "" {
+			return false, why
+		}
+		return a.roles.admit(roleKey{row.Project, row.Name}, last, time.Now())
+	}
+	v := a.admissions.Ask(supervisor.Admission{}, time.Now())
+	if v == nil {
+		return false, "" // nothing is measured yet; the first scans call apply again
+	}
+	return v.Admit, v.Why
+}
+
+// stops says why no agent may be started for a role now; "" if it may.
+func (a *agents) stops(project, role string) (why string) {
+	if role != "" && a.keeper.Held(project, role) {
+		return role + " is held"
+	}
+	if p := a.loop.State(); p != nil {
+		for _, d := range p.Projects {
+			if d.Name == project && d.Paused != "" {
+				return "the project is paused (" + d.Paused + ")"
+			}
+		}
+	}
+	return ""
+}
+
+// holds reports whether the operator holds the agent in the project's files.
 func (a *agents) holds(row keep.Row) bool {
 	p := a.loop.State()
 	if p == nil {
 		return false
 	}
 	for i := range p.View.Snapshots {
-		if s := &p.View.Snapshots[i]; s.Project == row.Project && s.Protocol == agentstatus.Name {
-			g, known := s.Agent(row.Name)
-			return known && g.Held != ""
+		if s := &p.View.Snapshots[i]; s.Project == row.Project {
+			if g, known := s.Agent(row.Name); known && g.Held != "" {
+				return true
+			}
 		}
 	}
 	return false

@@ -92,10 +92,10 @@ func (h *Daemon) assemble(cfg config.Config, refs []config.ProjectRef) error {
 		delivered: metrics.Delivered, changed: newWakeup(), known: map[string]status.Channel{}}
 	h.onClose(func() { _ = h.channels.popups.Close() })
 	h.heartbeat = &selfHeartbeat{run: h.run, listener: h.listener, socket: h.paths.Socket}
-	h.agents = newAgents(h.options, h.store)
+	h.agents = newAgents(h.options, h.store, h.paths)
 	h.loop = supervisor.New(cfg.Policies(), openProjects(refs, cfg), memory, h.deps(orders), h.log, metrics)
 	metrics.Serve(h.loop.State, h.ledger.Heads, h.machine.watches())
-	h.admissions = &supervisor.Admissions{State: h.loop.State}
+	h.admissions = &supervisor.Admissions{State: h.loop.State, Stops: h.agents.stops}
 	// These ask the loop, which needs them itself.
 	h.machine.loop, h.answers.loop, h.heartbeat.loop, h.agents.loop, h.agents.admissions = h.loop, h.loop, h.loop, h.loop, h.admissions
 	return nil
@@ -167,7 +167,7 @@ func (h *Daemon) deps(orders *supervisor.Orders) supervisor.Deps {
 		Incidents: h.ledger.Heads,
 		Orders:    orders,
 		Save:      h.store.save,
-		Heartbeat: h.heartbeat.pulse,
+		Heartbeat: func(now time.Time) { h.heartbeat.pulse(now); h.agents.decided.wake() },
 		HandOver:  h.run.handsOver,
 		Note:      h.note,
 	}

@@ -29,7 +29,7 @@ func (h *Daemon) serve(ctx context.Context) error {
 		Fresh: h.machine.fresh,
 		State: h.loop.State, Incidents: h.ledger, Journal: h.journal, Escalate: h.settings.escalation,
 		Channels: h.channels.list, Reach: h.channels.reach, Reached: h.channels.reached,
-		Kept: h.agents.list, Restart: h.agents.restart, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
+		Kept: h.agents.list, Restart: h.agents.restart, HoldKept: h.agents.hold, Granted: h.grants.list, Admissions: h.admissions, Lives: mayRun,
 		Do: h.loop.Do, Reply: h.answers.accept, Reload: h.reload, Metrics: metrics, Self: h.run.self(), Now: time.Now,
 	}
 	uid := os.Getuid()
