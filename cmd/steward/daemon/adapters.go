@@ -58,7 +58,9 @@ var Adapters = []adapter{
 	}, nil},
 	{handoffs.Name, always(handoffs.Detect), handoffs.OwnDir, func(dir string, _ config.Config, g guard) Speaker {
 		return openHandoffs(dir, g)
-	}, nil},
+	}, func(dir string, _ config.Config, g guard) protocol.Participant {
+		return handoffs.Connect(dir, handoffs.Options{Guard: g})
+	}},
 	{ralph.Name, always(ralph.Detect), ralph.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
 		return ralph.New(dir, ralph.Options{Guard: g, Flock: flock, NoWatch: !cfg.Ralph.Violations, Violation: cfg.Ralph.ViolationAction, Grace: cfg.Ralph.Grace, Resume: cfg.Ralph.Resume})
 	}, func(dir string, cfg config.Config, g guard) protocol.Participant {
