@@ -11,6 +11,9 @@ import (
 // agents lists the orchestrator, if it has a pid file, and the workers that are of interest.
 func (v kanbanView) agents(verdicts map[string]verdict) (list []protocol.Agent) {
 	if o := v.orchestrator; o.claimed() {
+		if o.presence == protocol.PresenceGone {
+			o.evidence += v.waiting(verdicts)
+		}
 		list = append(list, protocol.Agent{Name: orchestratorName, Processes: protocol.Processes{PID: o.pid, Process: o.leader}, Presence: o.presence, Evidence: o.evidence})
 	}
 	for _, w := range v.workers.live {
@@ -27,6 +30,32 @@ func (v kanbanView) agents(verdicts map[string]verdict) (list []protocol.Agent) 
 			a.Idle, a.Tasks = true, nil
 		}
 		list = append(list, a)
+	}
+	return list
+}
+
+// waiting says which tasks wait for an orchestrator: those that it may start, and those whose worker is lost; "" if none does.
+func (v kanbanView) waiting(verdicts map[string]verdict) string {
+	ready, lost := 0, 0
+	for _, e := range v.board.open {
+		if e.marker == todo && len(v.unmet(e)) == 0 {
+			ready++
+		} else if verdicts[e.id].lost != "" {
+			lost++
+		}
+	}
+	if ready+lost == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; tasks that wait for it: %d to do, %d lost", ready, lost)
+}
+
+// unmet lists the dependencies that keep the program from starting a task (protocol 002, Status Updates: only [x] satisfies them).
+func (v kanbanView) unmet(e *entry) (list []string) {
+	for _, id := range e.related {
+		if dep := v.board.byID[id]; dep != nil && dep.marker != complete {
+			list = append(list, fmt.Sprintf("%s is [%c]", id, dep.marker))
+		}
 	}
 	return list
 }

@@ -191,6 +191,24 @@ func (w *writer) decide(ctx context.Context, c protocol.Change, a recordedAnswer
 	return w.record(id, a, stateWritten)
 }
 
+// resumeOnce runs the resume command for lost work, unless it was run for this worker before. It reports whether it did. A
+// command that fails at once changes nothing. See docs/decisions.md, "Lost work is resumed once before it is marked (002)".
+func (w *writer) resumeOnce(ctx context.Context, c protocol.Change) (resumed bool, err error) {
+	newest := w.workers.newest(c.Subject.ID)
+	if len(w.opts.Resume) == 0 || newest == nil {
+		return false, nil
+	}
+	n := recordedAnswer{Key: "automatic " + newest.name, Option: answerRetry, Why: folder.Short(c.Why, maxWords), Sum: c.Ref.Sum}
+	old, err := w.recorded(c.Subject.ID, n)
+	if err != nil || old.State != "" && old.State != stateTaken {
+		return false, err
+	}
+	if err = w.resume(ctx, c, n, old); errors.Is(err, ErrResume) {
+		return false, nil
+	}
+	return true, err
+}
+
 // resume lets the program itself resume a failed or lost task. It records the answer before it starts the command. After a
 // crash it is unknown whether the command started: it counts as started if it still runs, or if the task's marker has
 // changed. Otherwise it had no effect and is run.

@@ -191,18 +191,15 @@ func (c *Client) assignment(e *entry) protocol.Assignment {
 	return a
 }
 
-// waits says why a task is not started or not complete (protocol 002, Status Updates: only [x] satisfies dependencies).
+// waits says why a task is not started or not complete.
 func (c *Client) waits(e *entry) string {
-	if e.marker == approval {
+	switch e.marker {
+	case approval:
 		return "approval of its pull request"
+	case todo:
+		return strings.Join(c.p.view().unmet(e), ", ")
 	}
-	var waits []string
-	for _, dep := range e.related {
-		if d := c.p.board.byID[dep]; e.marker == todo && d != nil && d.marker != complete {
-			waits = append(waits, fmt.Sprintf("%s is [%c]", dep, d.marker))
-		}
-	}
-	return strings.Join(waits, ", ")
+	return ""
 }
 
 // workerReport is one worker in the message of Show.

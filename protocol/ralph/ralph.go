@@ -131,6 +131,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	if !p.opts.NoWatch {
 		p.watchWorkers(ctx)
 	}
+	p.resuming = p.write.resumes.underWay()
 	v := p.view()
 	verdicts := v.judgeTasks()
 	s.Tasks = v.tasks(verdicts)

@@ -26,6 +26,7 @@ type reader struct {
 	reported     jsonfile.Reading[[]violation]
 	failures     failures
 	boundary     boundary
+	resuming     map[string]bool // tasks whose resume command is under way
 	logs         folder.Listing
 	table        *processTable
 }

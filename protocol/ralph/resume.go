@@ -192,8 +192,7 @@ func inherited(environ []string) []string {
 // findings reports the resume commands that failed, or that ended while their task is still marked as failed. It also keeps
 // their logs short.
 func (r *resumer) findings() (list []protocol.Finding) {
-	r.listing.Read(r.Folder, answersDir)
-	for _, name := range r.listing.Names {
+	for _, name := range r.listing.Names { // underWay has read it
 		id, isAnswer := strings.CutSuffix(name, ".json")
 		if !isAnswer || !isTaskID(id) {
 			continue
@@ -208,21 +207,43 @@ func (r *resumer) findings() (list []protocol.Finding) {
 	return list
 }
 
-// ineffective says why the newest resume command of a failed task did not help; "" while it still may.
-func (r *resumer) ineffective(e *entry) string {
-	known := r.answers[e.id]
+// underWay lists the tasks in progress whose newest resume command still runs, or was started within the grace.
+func (r *resumer) underWay() map[string]bool {
+	r.listing.Read(r.Folder, answersDir)
+	list := map[string]bool{}
+	for _, name := range r.listing.Names {
+		id, _ := strings.CutSuffix(name, ".json")
+		if e := r.board.byID[id]; e == nil || e.marker != working {
+			continue
+		}
+		if a, ok := r.newestAnswer(id); ok && (a.State == stateStarted || a.State == stateTaken) {
+			busy, err := r.busy(id)
+			list[id] = busy || err != nil || r.Wait(jsonfile.ParseStated(a.Since).At.Add(r.opts.grace()))
+		}
+	}
+	return list
+}
+
+// newestAnswer returns the newest record of answers about a task.
+func (r *resumer) newestAnswer(id string) (recordedAnswer, bool) {
+	known := r.answers[id]
 	if known == nil {
 		known = &jsonfile.Reading[answers]{}
-		r.answers[e.id] = known
+		r.answers[id] = known
 	}
-	jsonfile.LoadText(r.Root, &r.Patience, known, answersFile(e.id), maxFile, decodeAnswers)
+	jsonfile.LoadText(r.Root, &r.Patience, known, answersFile(id), maxFile, decodeAnswers)
 	list := known.Value.Answers
 	if len(list) == 0 {
-		return ""
+		return recordedAnswer{}, false
 	}
-	a := list[len(list)-1]
+	return list[len(list)-1], true
+}
+
+// ineffective says why the newest resume command of a failed task did not help; "" while it still may.
+func (r *resumer) ineffective(e *entry) string {
+	a, there := r.newestAnswer(e.id)
 	since := jsonfile.ParseStated(a.Since).At
-	if a.Sum != e.sum || since.IsZero() || e.ended.After(since) {
+	if !there || a.Sum != e.sum || since.IsZero() || e.ended.After(since) {
 		return "" // the task failed again, and that failure is reported instead
 	}
 	log := Base + "/" + resumeLog(e.id)

@@ -302,3 +302,71 @@ func TestResumeLogLeadsNowhereElse(t *testing.T) {
 		}
 	}
 }
+
+// Protocol 002, Recovery: lost work is resumed once by the program's own command, also if the program has given up or says that
+// the end is final; the task is marked as failed only if that did not help. Until then it is not lost.
+func TestLostWorkIsResumedOnce(t *testing.T) {
+	for name, state := range map[string]string{"": "", "used up its attempts": `{"attempts": 5}`, "too many conflicts": `{"terminal": true, "terminal_reason": "too many conflicts"}`} {
+		dir := lay(t, file(kanbanPath, kanban(line("=", "TASK-001", "x")))+file(home+"/agent.pid", nobody))
+		if state != "" {
+			write(t, dir, home+"/resume-state.json", state)
+		}
+		p := reopened(t, dir, time.Minute, "sh", "-c", "echo $0 >>runs", "{task}")
+		now := time.Now()
+		lost := taskOf(t, look(t, p, now), "TASK-001")
+		if lost.Lost == "" || !strings.Contains(lost.Lost, name) {
+			t.Fatalf("%s: %q", name, lost.Lost)
+		}
+		if err := p.Apply(t.Context(), about(protocol.VerbConclude, lost), now); err != nil || read(t, dir, "runs") != "TASK-001\n" || !strings.Contains(read(t, dir, kanbanPath), "[=]") {
+			t.Fatalf("%s: %v\n%s", name, err, read(t, dir, kanbanPath))
+		}
+		s := sameByHints(t, p, now.Add(time.Second))
+		if f := findingOf(s, "resume_pending"); taskOf(t, s, "TASK-001").Lost != "" || f == nil || !strings.Contains(f.Text, "steward has started the resume command") || !strings.Contains(f.Text, name) {
+			t.Errorf("%s, under way: %+v", name, f)
+		}
+		later := now.Add(2 * defaultGrace)
+		lost = taskOf(t, look(t, p, later), "TASK-001")
+		for range 2 {
+			if err := p.Apply(t.Context(), about(protocol.VerbConclude, lost), later); lost.Lost == "" || err != nil {
+				t.Fatalf("%s: %q, %v", name, lost.Lost, err)
+			}
+		}
+		if read(t, dir, "runs") != "TASK-001\n" || !strings.Contains(read(t, dir, kanbanPath), "[*]") {
+			t.Errorf("%s: it did not help: %s%s", name, read(t, dir, "runs"), read(t, dir, kanbanPath))
+		}
+	}
+}
+
+// A resume command that fails at once does not delay the mark.
+func TestFailedResumeIsMarkedAtOnce(t *testing.T) {
+	dir := lay(t, file(kanbanPath, kanban(line("=", "TASK-001", "x")))+file(home+"/agent.pid", nobody))
+	p := reopened(t, dir, time.Minute, "sh", "-c", "exit 3", "{task}")
+	now := time.Now()
+	if err := p.Apply(t.Context(), about(protocol.VerbConclude, taskOf(t, look(t, p, now), "TASK-001")), now); err != nil || !strings.Contains(read(t, dir, kanbanPath), "[*]") {
+		t.Errorf("%v\n%s", err, read(t, dir, kanbanPath))
+	}
+}
+
+// A person's retry uses the program's own command, each time that it is asked for.
+func TestRetryRunsTheResumeCommand(t *testing.T) {
+	dir, p := resumed(t, time.Minute, "sh", "-c", "echo $0 >>runs", "{task}")
+	now := time.Now()
+	for n := range 2 {
+		if err := p.Apply(t.Context(), about(protocol.VerbRequeue, taskOf(t, look(t, p, now), "TASK-001")), now.Add(time.Duration(n)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := read(t, dir, "runs"); got != "TASK-001\nTASK-001\n" || !strings.Contains(read(t, dir, kanbanPath), "[*]") {
+		t.Errorf("%q\n%s", got, read(t, dir, kanbanPath))
+	}
+}
+
+// The end of the orchestrator says how many tasks wait for another one.
+func TestTasksWaitForTheOrchestrator(t *testing.T) {
+	dir := lay(t, file(kanbanPath, kanban(line("=", "TASK-001", "x"), line(" ", "TASK-002", "x"), line(" ", "TASK-003", "x")+"\n  - Dependencies: TASK-001", line("P", "TASK-004", "x")))+
+		file(home+"/agent.pid", nobody)+file(Base+"/"+orchestratorFiles[0], nobody))
+	a, ok := look(t, open(t, dir), time.Now()).Agent(orchestratorName)
+	if !ok || a.Presence != protocol.PresenceGone || !strings.HasSuffix(a.Evidence, "is gone; tasks that wait for it: 1 to do, 1 lost") {
+		t.Errorf("%+v", a)
+	}
+}

@@ -87,6 +87,10 @@ func (v kanbanView) judgeTask(it *item, tr *track) verdict {
 		d.idle = true
 		return d
 	}
+	if v.resuming[it.id] {
+		d.resume, d.idle = "it has stopped, and steward has started the resume command for it"+w.givenUp(), true
+		return d
+	}
 	d.lost = w.name + ": " + d.evidence + w.givenUp()
 	return d
 }

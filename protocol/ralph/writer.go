@@ -50,10 +50,14 @@ func newWriter(r *reader) *writer {
 // ErrNoFlock means that the adapter has no way to lock the kanban and therefore must not write it.
 var ErrNoFlock = errors.New("the kanban cannot be locked here, so it is not written")
 
-// conclude marks lost work as failed, which in the program means "needs manual intervention".
+// conclude marks lost work as failed, which in the program means "needs manual intervention". Before that it runs the resume
+// command, once for each worker.
 func (w *writer) conclude(ctx context.Context, c protocol.Change) error {
 	if c.Code == protocol.CodeViolation {
 		return w.closeViolation(ctx, c)
+	}
+	if resumed, err := w.resumeOnce(ctx, c); resumed || err != nil {
+		return err
 	}
 	return w.mark(ctx, c, string(rune(working)), failed, func(kanban []byte) error {
 		return w.failures.record(w.Folder, kanban, c.Subject.ID, c.Why)
@@ -65,8 +69,12 @@ func (w *writer) cancel(ctx context.Context, c protocol.Change) error {
 	return w.mark(ctx, c, string([]rune{todo, working, approval, failed}), dropped, nil)
 }
 
-// requeue marks a failed or lost task as to be done.
+// requeue has the program resume a failed or lost task, or without a resume command marks it as to be done.
 func (w *writer) requeue(ctx context.Context, c protocol.Change) error {
+	if len(w.opts.Resume) > 0 {
+		n := recordedAnswer{Key: "retry", At: w.Now.UTC().Format(time.RFC3339Nano), Option: answerRetry, Why: folder.Short(c.Why, maxWords), Sum: c.Ref.Sum}
+		return w.resume(ctx, c, n, recordedAnswer{})
+	}
 	return w.mark(ctx, c, string([]rune{failed, working}), todo, nil)
 }
 
