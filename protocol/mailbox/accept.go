@@ -68,15 +68,19 @@ func (c *Client) mayAccept(r *record, role string) (kind string, err error) {
 
 // take records the claim, shows the agent at work, marks its messages as read, and moves the task on.
 func (c *Client) take(r *record, role, kind string, worker protocol.Identity) (done protocol.Receipt, err error) {
-	status, task, box := "implementing", any(r.id), c.boxFor(developer)
-	claim := workClaim{Task: r.id, Agent: role, Taken: c.Now.UTC().Truncate(time.Second), Worker: worker}
+	status, task, box, next := "implementing", any(r.id), c.boxFor(developer), inProgress
 	switch {
 	case kind == completionReport:
-		status, claim.Taken, box = "reviewing", r.updatedAt.At, c.boxFor(lead)
+		status, box, next = "reviewing", c.boxFor(lead), awaitingReview
 	case role == lead:
 		status, box = "analyzing", ""
 	}
-	done = protocol.Receipt{ID: r.id, State: protocol.TaskRunning, Path: c.assignment(r).Path}
+	claim := workClaim{Task: r.id, Agent: role, Taken: c.Now.UTC().Truncate(time.Second), Worker: worker}
+	if r.status == awaitingReview {
+		claim.Taken = r.updatedAt.At // its state stays
+	}
+	_, claim.Reports = c.newest(r.id, completionReport)
+	done = protocol.Receipt{ID: r.id, State: taskStates[next], Path: c.assignment(r).Path}
 	if err := c.putClaim(claim); err != nil {
 		return done, err
 	}
@@ -88,10 +92,10 @@ func (c *Client) take(r *record, role, kind string, worker protocol.Identity) (d
 			return done, err
 		}
 	}
-	if kind == completionReport {
+	if r.status == awaitingReview {
 		return done, nil
 	}
-	return done, c.advanceTo(r, inProgress)
+	return done, c.advanceTo(r, next)
 }
 
 // illegal returns the error about a step that the task's state does not allow (protocol 003, Task State Transitions).

@@ -25,6 +25,8 @@ type workClaim struct {
 	Taken   time.Time `json:"updated_at"`
 	// Worker is the process that works on the task; zero if none is recorded.
 	Worker protocol.Identity `json:"worker,omitzero"`
+	// Reports is the number of completion reports about the task at that time: they belong to earlier attempts.
+	Reports int `json:"reports,omitzero"`
 	// Waiting: the task was assigned to the agent, which has not accepted it yet.
 	Waiting bool `json:"waiting,omitzero"`
 }

@@ -171,7 +171,7 @@ func TestFlowOfTheDocument(t *testing.T) {
 			t.Errorf("pending: %s", got)
 		}
 
-		c.must(protocol.TaskRunning)(c.accept("task-007", "tech-lead"))
+		c.must(protocol.TaskWaiting)(c.accept("task-007", "tech-lead"))
 		if q := c.queued(base); q.Tasks[0]["status"] != awaitingReview || c.pending("") != "" {
 			t.Errorf("in review: %+v, %s", q, c.pending(""))
 		}

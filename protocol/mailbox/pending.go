@@ -16,9 +16,10 @@ func (c *Client) turn(r *record) (role, kind string) {
 	switch {
 	case c.held(claim):
 		return "", ""
-	case r.status == pending && c.newest(r.id, taskAssignment).message != nil:
-		return developer, taskAssignment
 	case r.status == pending:
+		if _, n := c.newest(r.id, taskAssignment); n > 0 {
+			return developer, taskAssignment
+		}
 		return lead, "task"
 	case r.status == inProgress && claim != nil && claim.Waiting:
 		return developer, taskAssignment
@@ -34,21 +35,27 @@ type sent struct {
 	file string
 }
 
-// newest returns the newest message of a type about a task, in the layout in use.
-func (r *reader) newest(task, kind string) (last sent) {
+// newest returns the newest message of a type about a task, in the layout in use, and how many of them there are.
+func (r *reader) newest(task, kind string) (last sent, n int) {
 	for m, l := range allMessages(r.mail()) {
-		if m.used && l.kind == kind && l.task == task && (last.message == nil || !l.at.Before(last.at)) {
+		if !m.used || l.kind != kind || l.task != task {
+			continue
+		}
+		if n++; last.message == nil || !l.at.Before(last.at) {
 			last = sent{l, m.file}
 		}
 	}
-	return last
+	return last, n
 }
 
 // reported reports whether the developer has reported on a task in progress, whose status was not updated: a crash came
 // between, or the orchestrator ended. Its work is done.
 func (r *reader) reported(t *record) bool {
-	last := r.newest(t.id, completionReport)
-	return t.status == inProgress && last.message != nil && !last.at.Before(t.updated.Truncate(time.Second))
+	last, n := r.newest(t.id, completionReport)
+	if claim := r.claimTo(t); claim != nil {
+		return t.status == inProgress && n > claim.Reports
+	}
+	return t.status == inProgress && n > 0 && !last.at.Before(t.updated.Truncate(time.Second))
 }
 
 // Pending lists the tasks that wait for an agent, as the program orders them: by priority, then by age.
@@ -117,10 +124,10 @@ func (c *Client) assignment(r *record) protocol.Assignment {
 	}
 	message := sent{}
 	if r.status == awaitingReview || kind == completionReport {
-		message = c.newest(r.id, completionReport)
+		message, _ = c.newest(r.id, completionReport)
 	}
 	if message.message == nil && r.status != completed {
-		message = c.newest(r.id, taskAssignment)
+		message, _ = c.newest(r.id, taskAssignment)
 	}
 	if message.message != nil {
 		a.Path, a.Message = c.absolute(message.file), c.raw(message.file, "messages", message.raw)

@@ -34,7 +34,7 @@ func (v reviewer) approve(r *record) (done protocol.Receipt, err error) {
 	case r.status != awaitingReview && !v.reported(r):
 		return done, illegal(r, "only a task that awaits its review can be approved")
 	}
-	if report := v.newest(r.id, completionReport); report.message != nil && report.build.status == buildFailed {
+	if report, n := v.newest(r.id, completionReport); n > 0 && report.build.status == buildFailed {
 		done.Note = "its report says that the build failed"
 	}
 	if err := v.sign(lead, "idle", nil); err != nil {
@@ -127,12 +127,12 @@ func (v reviewer) reject(r *record, role string, rep protocol.Report) (done prot
 
 // again assigns a rejected task once more, with the reason of the rejection.
 func (v reviewer) again(r *record, reason string, done protocol.Receipt) (protocol.Receipt, error) {
-	last := v.newest(r.id, taskAssignment)
+	last, assigned := v.newest(r.id, taskAssignment)
 	switch n := v.view().rejections(r); {
 	case n >= mostAttempts:
 		done.Note = fmt.Sprintf("it was rejected %d times and stays rejected: assign it again with other instructions", n)
 		return done, nil
-	case last.message == nil:
+	case assigned == 0:
 		done.Note = "no assignment of it is left: it stays rejected until it is assigned again"
 		return done, nil
 	}

@@ -204,7 +204,8 @@ func (c *Client) handOver(r *record, doc jsonfile.Object) error {
 	case c.orchestrator.lives():
 		return nil
 	case r.status == inProgress:
-		if err := c.putClaim(workClaim{Task: r.id, Agent: developer, Taken: r.updatedAt.At, Waiting: true}); err != nil {
+		_, n := c.newest(r.id, completionReport)
+		if err := c.putClaim(workClaim{Task: r.id, Agent: developer, Taken: r.updatedAt.At, Reports: n, Waiting: true}); err != nil {
 			return err
 		}
 		return c.sign(lead, "idle", nil)
