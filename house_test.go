@@ -91,7 +91,7 @@ var floors = map[string]may{
 }
 
 // forTests are weighed for tests alone; what programs use may be used by tests too.
-var forTests = []string{"github.com/rogpeppe/go-internal", "pgregory.net/rapid", "go.uber.org/goleak"}
+var forTests = []string{"github.com/rogpeppe/go-internal", "pgregory.net/rapid", "go.uber.org/goleak", "github.com/santhosh-tekuri/jsonschema/v6"}
 
 // source is one file of the repository.
 type source struct {

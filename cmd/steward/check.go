@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,17 +19,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// newCheckCommand checks files as the adapters read them. See docs/decisions.md, "There are no published JSON schemas".
+// newCheckCommand checks files as the adapters read them, and drafts against the tables of their protocol.
+// See docs/decisions.md, "One table is the check of a message and its JSON Schema".
 func newCheckCommand(a *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:   "check FILE|DIR...",
+	var as string
+	c := &cobra.Command{
+		Use:   "check FILE|DIR|-...",
 		Short: "Check messages and tasks as their readers would; needs no daemon",
 		Long: "check looks once at the project of each file and prints what is wrong with the file: the field, the problem and what is\n" +
-			"expected. For a folder it prints what is wrong in the whole project. It writes nothing. Exit codes: 0 nothing is wrong,\n1 something is, 2 wrong usage, which a file is that no protocol reads.",
-		Example: "  steward check .agents/messages/assign-7.json\n  steward check . -o json",
+			"expected. For a folder it prints what is wrong in the whole project. A message that lies in no project, standard input (-),\n" +
+			"and any file with --as is checked alone, as strictly as a message that steward writes. It writes nothing. Exit codes:\n" +
+			"0 nothing is wrong, 1 something is, 2 wrong usage, which a file is that no protocol reads.",
+		Example: "  steward check .agents/messages/assign-7.json\n  steward check . -o json\n  steward check --as handoffs/message - <draft.json",
 		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return checkFiles(c.Context(), a, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return checkFiles(c.Context(), a, args, as, c.InOrStdin())
+		},
 	}
+	c.Flags().StringVar(&as, "as", "", "check the content as a message of this `NAME`; steward schema lists the names")
+	cobra.CheckErr(c.RegisterFlagCompletionFunc("as", completeMessages))
+	return c
 }
 
 // checked is the output of check: findings and faults, with the paths as the user gave them.
@@ -36,7 +47,10 @@ type checked struct {
 	Faults   []protocol.Fault   `json:"faults"`
 }
 
-func checkFiles(ctx context.Context, a *cli.App, args []string) error {
+func checkFiles(ctx context.Context, a *cli.App, args []string, as string, in io.Reader) error {
+	if as != "" && daemon.MessageNamed(as) == nil {
+		return noMessage("check: --as", as)
+	}
 	cfg, _, err := a.Settings()
 	if err != nil {
 		return err
@@ -47,7 +61,19 @@ func checkFiles(ctx context.Context, a *cli.App, args []string) error {
 		if arg == "" { // an unset shell variable; filepath.Abs would turn it into the current folder
 			return cli.Usagef("check: FILE is empty")
 		}
-		ref, file, err := projectAround(arg, cfg)
+		var ref config.ProjectRef
+		file, err := "", errNoProject
+		if as == "" && arg != "-" {
+			ref, file, err = projectAround(arg, cfg)
+		}
+		if errors.Is(err, errNoProject) {
+			name, err := all.addDraft(arg, as, in)
+			if err != nil {
+				return err
+			}
+			protocols = append(protocols, name)
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -123,7 +149,9 @@ func renderChecked(p *terminal.Page, c checked, protocols []string) {
 	}
 }
 
-// projectAround finds the project of a file: the nearest parent folder that speaks a protocol. file is relative to that
+var errNoProject = errors.New("the file lies in no project that speaks a protocol")
+
+// projectAround finds the project of a file: the nearest parent folder that speaks a protocol. Errors: errNoProject. file is relative to that
 // folder, and "" if arg is the folder itself.
 func projectAround(arg string, cfg config.Config) (ref config.ProjectRef, file string, err error) {
 	path, err := filepath.Abs(arg)
@@ -156,6 +184,9 @@ func projectAround(arg string, cfg config.Config) (ref config.ProjectRef, file s
 			return ref, filepath.ToSlash(file), err
 		}
 		if dir == filepath.Dir(dir) {
+			if !st.IsDir() {
+				return ref, "", errNoProject
+			}
 			return ref, "", cli.Usagef("check: %s lies in no project that speaks a protocol", terminal.Clean(arg))
 		}
 		dir = filepath.Dir(dir)

@@ -76,7 +76,7 @@ func newRootCommand(a *cli.App) *cobra.Command {
 	f.StringVarP(&a.Output, "output", "o", "text", "text or json")
 	f.BoolVar(&a.NoColor, "no-color", false, "print without colour")
 	root.SetFlagErrorFunc(cli.FlagError)
-	root.AddCommand(newRunCommand(a), newPlanCommand(a), newCheckCommand(a), newBootCommand(a), demo.NewCommand(a, func(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
+	root.AddCommand(newRunCommand(a), newPlanCommand(a), newCheckCommand(a), newSchemaCommand(a), newBootCommand(a), demo.NewCommand(a, func(c *cobra.Command, project, protocolName string, b protocol.Boot) error {
 		return bootAgent(a, c, project, protocolName, b)
 	}))
 	root.AddCommand(newViewCommands(a)...)

@@ -150,6 +150,22 @@ type progressFile struct {
 	TaskProgress
 }
 
+// Messages lists the messages of protocol 000.
+func Messages() []folder.Message {
+	request := *folder.TableOf(&Request{})
+	for _, kind := range []string{"execute", "research", "validate", "deploy"} {
+		parameters := folder.Field{Key: "parameters", Form: folder.Object, Need: folder.Optional, Inside: *folder.TableOf(parametersOf(kind))}
+		payload := folder.Field{Key: "payload", Form: folder.Object, Need: folder.Optional, Inside: folder.Table{Fields: []folder.Field{parameters}}}
+		request.Cases = append(request.Cases, folder.Case{Key: "request_type", Words: []string{kind}, Then: folder.Table{Fields: []folder.Field{payload}}})
+	}
+	return []folder.Message{
+		{Name: "agentstatus/request", Title: "Protocol 000, Task Request Schema and Task Types & Payloads", Table: request},
+		{Name: "agentstatus/result", Title: "Protocol 000, Task Result Schema", Table: *folder.TableOf(&Result{})},
+		{Name: "agentstatus/progress", Title: "Protocol 000, Progress File Schema", Table: *folder.TableOf(&progressFile{})},
+		{Name: "agentstatus/heartbeat", Title: "Protocol 000, Heartbeat Schema", Table: *folder.TableOf(&heartbeatFile{})},
+	}
+}
+
 // whole decodes a document with its maps and without checking it.
 func whole[T any](o jsonfile.Object) (v T) {
 	folder.FillAll(o, &v)

@@ -24,30 +24,38 @@ var (
 // tables are the fields by type (protocol 004, Message Types). The required ones are those of the document's list of
 // Required Fields. The last is for messages of no known type.
 var tables = [...]*folder.Table{
-	assigns: tableOf(assigns, required("to_agent", folder.Text), required("task_name", folder.Text), required("requirements", folder.Filled),
-		required("acceptance_criteria", folder.Filled), optional("priority", folder.Text, "high", "medium", "low"), optional("deadline", moments),
-		optional("related_tasks", folder.Texts), optional("blocked_by", folder.Texts), optional("files_to_review", folder.Texts),
-		optional("context", folder.Object)),
+	assigns: tableOf(assigns, folder.Must("to_agent", folder.Text), folder.Must("task_name", folder.Text), folder.Must("requirements", folder.Filled),
+		folder.Must("acceptance_criteria", folder.Filled), folder.May("priority", folder.Text, "high", "medium", "low"), folder.May("deadline", moments),
+		folder.May("related_tasks", folder.Texts), folder.May("blocked_by", folder.Texts), folder.May("files_to_review", folder.Texts),
+		folder.May("context", folder.Object)),
 	acknowledges: tableOf(acknowledges, wanted("status", folder.Text, "acknowledged"), wanted("understood", folder.Boolean),
-		optional("clarifications_needed", folder.Texts), optional("estimated_completion", moments)),
+		folder.May("clarifications_needed", folder.Texts), folder.May("estimated_completion", moments)),
 	escalates: tableOf(escalates, wanted("blocker_type", folder.Text, blockerWords...), wanted("description", folder.Text),
-		optional("severity", folder.Text, "critical", "high", "medium", "low"), optional("options", folder.Texts),
-		optional("escalate_to", folder.Text, "ORCHESTRATOR", "human")),
+		folder.May("severity", folder.Text, "critical", "high", "medium", "low"), folder.May("options", folder.Texts),
+		folder.May("escalate_to", folder.Text, "ORCHESTRATOR", "human")),
 	resolves: tableOf(resolves, wanted("to_agent", folder.Text), wanted("decision", folder.Text), wanted("resume_task", folder.Boolean)),
-	completes: tableOf(completes, wanted("status", folder.Text), inside("output", optional("summary", folder.Text)),
-		inside("validation", wanted("all_passed", folder.Boolean), optional("issues", folder.Texts))),
-	rejects: tableOf(rejects, wanted("to_agent", folder.Text), wanted("reason", folder.Text), optional("deadline", moments), wanted("issues", folder.Texts),
+	completes: tableOf(completes, wanted("status", folder.Text), inside("output", folder.May("summary", folder.Text)),
+		inside("validation", wanted("all_passed", folder.Boolean), folder.May("issues", folder.Texts))),
+	rejects: tableOf(rejects, wanted("to_agent", folder.Text), wanted("reason", folder.Text), folder.May("deadline", moments), wanted("issues", folder.Texts),
 		wanted("action_required", folder.Any)),
 	approves: tableOf(unknown),
-	unknown:  tableOf(unknown, optional("to_agent", folder.Text)),
+	unknown:  tableOf(unknown, folder.May("to_agent", folder.Text)),
 }
 
 // securityTable describes the completion of a security review (protocol 004, Security Response Format).
 var securityTable = tableOf(completes, wanted("status", folder.Text), wanted("approval_status", folder.Text, verdictApproved, verdictConditional, verdictRejected),
 	inside("output", wanted("critical_issues", folder.List), wanted("high_issues", folder.List), wanted("medium_issues", folder.List),
-		wanted("low_issues", folder.List), optional("recommendations", folder.List), wanted("blocking_deployment", folder.Boolean)),
+		wanted("low_issues", folder.List), folder.May("recommendations", folder.List), wanted("blocking_deployment", folder.Boolean)),
 	inside("validation", wanted("security_passed", folder.Boolean), wanted("production_readiness_passed", folder.Boolean),
 		wanted("scalability_passed", folder.Boolean), wanted("all_passed", folder.Boolean)))
+
+// Messages lists the messages of protocol 004.
+func Messages() (list []folder.Message) {
+	for k, word := range kindWords {
+		list = append(list, folder.Message{Name: "envelope/" + strings.ToLower(word), Title: "Protocol 004, " + word, Table: *tables[k]})
+	}
+	return append(list, folder.Message{Name: "envelope/security_completion", Title: "Protocol 004, Security Response Format", Table: *securityTable})
+}
 
 // tableOf adds the fields that every message has. The document's own examples of errors have no task_id, so a reader
 // accepts a blocker and its resolution without one; steward's answer to such a blocker has none.
@@ -63,7 +71,7 @@ func tableOf(k kind, fields ...folder.Field) *folder.Table {
 	if int(k) < len(kindWords) {
 		words = kindWords[k : k+1]
 	}
-	t := &folder.Table{Fields: []folder.Field{required("message_type", folder.Text, words...)}}
+	t := &folder.Table{Fields: []folder.Field{folder.Must("message_type", folder.Text, words...)}}
 	if k == resolves {
 		t.Cases = []folder.Case{{Key: answerKey, Else: folder.Table{Fields: []folder.Field{id}}}}
 	} else {
@@ -73,16 +81,8 @@ func tableOf(k kind, fields ...folder.Field) *folder.Table {
 	return t
 }
 
-func required(key string, form folder.Form, words ...string) folder.Field {
-	return folder.Field{Key: key, Form: form, Words: words}
-}
-
 func wanted(key string, form folder.Form, words ...string) folder.Field {
 	return folder.Field{Key: key, Form: form, Words: words, Need: folder.Wanted}
-}
-
-func optional(key string, form folder.Form, words ...string) folder.Field {
-	return folder.Field{Key: key, Form: form, Words: words, Need: folder.Optional}
 }
 
 // inside describes an object that is part of the message's structure.

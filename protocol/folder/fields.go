@@ -37,6 +37,16 @@ type Field struct {
 	Item   *Field   // each item of an array, or each value of an object with arbitrary keys
 }
 
+// Must returns a required field; of a text, the words that it may be.
+func Must(key string, form Form, words ...string) Field {
+	return Field{Key: key, Form: form, Words: words}
+}
+
+// May returns an optional field.
+func May(key string, form Form, words ...string) Field {
+	return Field{Key: key, Form: form, Words: words, Need: Optional}
+}
+
 // Limits are the lowest and the highest value of a number.
 type Limits struct{ Low, High float64 }
 

@@ -41,14 +41,6 @@ var (
 	workflows    = []string{"feature", "bugfix", "refactor"}
 )
 
-func field(key string, form folder.Form, words ...string) folder.Field {
-	return folder.Field{Key: key, Form: form, Words: words}
-}
-
-func optional(key string, form folder.Form, words ...string) folder.Field {
-	return folder.Field{Key: key, Form: form, Words: words, Need: folder.Optional}
-}
-
 var (
 	timeText = folder.Format{Name: "a time", Fits: func(s string) bool { return !jsonfile.ParseStated(s).At.IsZero() }, Schema: `"format": "date-time"`}
 	fileName = folder.Format{Name: "a name for a file", Fits: usable, Schema: `"pattern": "^[^/\\\\]+$", "maxLength": 200`}
@@ -56,13 +48,29 @@ var (
 
 // messageTable describes a message (protocol 001, Message Format and Escalation).
 var messageTable = folder.Table{
-	Fields: []folder.Field{field("schema_version", folder.Text), {Key: "message_id", Form: folder.Text, Format: fileName}, {Key: "timestamp", Form: folder.String, Format: timeText},
-		field("from", folder.Text), field("to", folder.Text), field("type", folder.Text, messageTypes...), field("priority", folder.Text, priorities...),
-		field("status", folder.Text, statuses...), field("payload", folder.Object), {Key: "context", Form: folder.Object, Inside: folder.Table{
-			Fields: []folder.Field{optional("workflow", folder.Text, workflows...), optional("spec", folder.Text), optional("iteration", folder.Number)}}}},
+	Fields: []folder.Field{folder.Must("schema_version", folder.Text), {Key: "message_id", Form: folder.Text, Format: fileName}, {Key: "timestamp", Form: folder.String, Format: timeText},
+		folder.Must("from", folder.Text), folder.Must("to", folder.Text), folder.Must("type", folder.Text, messageTypes...), folder.Must("priority", folder.Text, priorities...),
+		folder.Must("status", folder.Text, statuses...), folder.Must("payload", folder.Object), {Key: "context", Form: folder.Object, Inside: folder.Table{
+			Fields: []folder.Field{folder.May("workflow", folder.Text, workflows...), folder.May("spec", folder.Text), folder.May("iteration", folder.Number)}}}},
 	Cases: []folder.Case{{Key: "type", Words: []string{typeEscalation}, Then: folder.Table{Fields: []folder.Field{
-		{Key: "payload", Form: folder.Object, Inside: folder.Table{Fields: []folder.Field{field("reason", folder.Text), optional("details", folder.Text),
-			optional("options", folder.List), optional("context", folder.Any), optional("blocking", folder.Boolean)}}}}}}}}
+		{Key: "payload", Form: folder.Object, Inside: folder.Table{Fields: []folder.Field{folder.Must("reason", folder.Text), folder.May("details", folder.Text),
+			folder.May("options", folder.List), folder.May("context", folder.Any), folder.May("blocking", folder.Boolean)}}}}}}}}
+
+// stateTable describes the state file (protocol 001, Shared State File and Lock Protocol).
+var stateTable = folder.Table{Fields: []folder.Field{folder.May("schema_version", folder.Text),
+	{Key: "current_workflow", Form: folder.Object, Need: folder.Optional, Inside: folder.Table{Fields: []folder.Field{
+		folder.May("id", folder.Text), folder.May("type", folder.Text), folder.May("started", folder.Time), folder.May("spec", folder.Text)}}},
+	folder.May("current_agent", folder.Text), folder.May("last_handoff", folder.Text), folder.May("iteration", folder.Number),
+	{Key: "locks", Form: folder.Object, Item: &folder.Field{Form: folder.Object, Need: folder.Optional, Inside: folder.Table{Fields: []folder.Field{
+		folder.Must("agent", folder.Text), folder.Must("acquired", folder.Time), folder.Must("expires", folder.Time)}}}},
+	{Key: "agents", Form: folder.Object, Item: &folder.Field{Form: folder.Object, Inside: folder.Table{Fields: []folder.Field{
+		folder.Must("status", folder.Text), folder.May("last_active", folder.Time)}}}}}}
+
+// Messages lists the messages and files of protocol 001.
+func Messages() []folder.Message {
+	return []folder.Message{{Name: "handoffs/message", Title: "Protocol 001, Message Format, Message Types and Escalation", Table: messageTable},
+		{Name: "handoffs/state", Title: "Protocol 001, Shared State File and Lock Protocol", Table: stateTable}}
+}
 
 // CheckMessage checks a message before it is written, more strictly than it is read (protocol 001, Message Format, Message
 // Types and Escalation). The error is an *protocol.InvalidError that lists every problem.

@@ -40,6 +40,8 @@ func listField(key string) folder.Field {
 
 func optional(f folder.Field) folder.Field { f.Need = folder.Optional; return f }
 
+var plainName = folder.Format{Name: "a plain name", Fits: plainID, Schema: `"pattern": "^[^./\\\\][^/\\\\]*$", "maxLength": 120`}
+
 // buildTable describes a build result. A build that was not run has no command.
 var buildTable = folder.Table{Fields: []folder.Field{textField("status", buildStates...), {Key: "errors", Form: folder.Number}},
 	Cases: []folder.Case{
@@ -68,8 +70,23 @@ func messageTable(kind string) *folder.Table {
 			{Key: "timestamp", Form: folder.Time}}}
 	}
 	return &folder.Table{Fields: slices.Concat([]folder.Field{textField("type", kind),
-		{Key: "taskId", Form: folder.Text, Format: folder.Format{Name: "a plain name", Fits: plainID, Schema: `"pattern": "^[^./\\\\][^/\\\\]*$", "maxLength": 120`}},
+		{Key: "taskId", Form: folder.Text, Format: plainName},
 		textField("platform", platforms...), {Key: "timestamp", Form: folder.Time}}, fields)}
+}
+
+// queueTable describes the queue (protocol 003, Task State Transitions; the other fields are the program's own).
+var queueTable = folder.Table{Fields: []folder.Field{{Key: "tasks", Form: folder.List, Item: &queued}, {Key: "completed", Form: folder.List, Need: folder.Optional, Item: &queued},
+	optional(textField("current")), {Key: "lastUpdated", Form: folder.Time, Need: folder.Optional}}}
+
+var queued = folder.Field{Form: folder.Object, Inside: folder.Table{Fields: []folder.Field{{Key: "id", Form: folder.Text, Format: plainName},
+	textField("status", pending, inProgress, awaitingReview, completed, rejected), optional(textField("title")), optional(textField("rejectionReason")),
+	{Key: "createdAt", Form: folder.Time, Need: folder.Optional}, {Key: "updatedAt", Form: folder.Time, Need: folder.Optional}}}}
+
+// Messages lists the messages and files of protocol 003.
+func Messages() []folder.Message {
+	return []folder.Message{{Name: "mailbox/task_assignment", Title: "Protocol 003, Task Assignment", Table: *messageTable(taskAssignment)},
+		{Name: "mailbox/completion_report", Title: "Protocol 003, Completion Report and Build Result Object", Table: *messageTable(completionReport)},
+		{Name: "mailbox/queue", Title: "Protocol 003, Task State Transitions", Table: queueTable}}
 }
 
 // CheckMessage checks one entry of messages[] before it is written, more strictly than it is read (protocol 003, Message
