@@ -185,8 +185,9 @@ func (c *Client) assignment(v *view, h *handoff) protocol.Assignment {
 	m := &h.Value
 	a := protocol.Assignment{ID: m.id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, State: protocol.TaskPending,
 		Created: capped(m.created.By(h.appeared), v.now), Attempt: 1 + len(c.p.attempts.Of(m.id)), Path: c.absolute(h.file)}
-	if blob, err := c.p.Root.Read(h.file, maxFile); err == nil && blob.Sum == h.Sum {
-		a.Message = blob.Data
+	a.Message = c.text(h)
+	for _, answer := range v.answers(h) {
+		a.Feedback = append(a.Feedback, c.text(answer))
 	}
 	switch at := h.where(); {
 	case m.status == statusRejected:
@@ -206,6 +207,15 @@ func (c *Client) assignment(v *view, h *handoff) protocol.Assignment {
 		}
 	}
 	return a
+}
+
+// text returns a message as it stands in its file; nil if that has changed.
+func (c *Client) text(h *handoff) []byte {
+	blob, err := c.p.Root.Read(h.file, maxFile)
+	if err != nil || blob.Sum != h.Sum {
+		return nil
+	}
+	return blob.Data
 }
 
 func (c *Client) absolute(file string) string {

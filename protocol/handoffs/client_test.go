@@ -64,7 +64,13 @@ func TestExampleFlow(t *testing.T) {
 	c := s.client()
 	asked, err := c.Submit(t.Context(), protocol.Order{Text: "Add user auth", Priority: "high"}, s.Now) // 1
 	s.Do(err)
+	if due := s.look().Due; len(due) != 1 || due[0] != orchestrator {
+		t.Errorf("due: %v", due)
+	}
 	s.orchestrate(c) // 2
+	if due := s.look().Due; len(due) > 0 {
+		t.Errorf("due after that: %v", due)
+	}
 	if w := s.state().workflow; w.id != workflowOf(asked.ID) || w.kind != "feature" || !w.running() {
 		t.Errorf("workflow %+v", w)
 	}

@@ -49,7 +49,7 @@ func (c *Client) Accept(ctx context.Context, id string, a protocol.Acceptance, n
 		case v.waits(h) != "":
 			return fmt.Errorf("handoff %s waits for %s", id, v.waits(h))
 		}
-		answers, note := v.answers(h)
+		answers, note := v.delivered(h)
 		k.Intent.Close, r = answers, c.receipt(id, protocol.TaskRunning, note)
 		err = c.act.carryOut(k)
 		if errors.Is(err, protocol.ErrTaken) || errors.Is(folder.Conflict(err), protocol.ErrConflict) {

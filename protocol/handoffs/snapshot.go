@@ -63,7 +63,15 @@ func (p *Project) describe(s *protocol.Snapshot) {
 	s.Findings = append(p.findings(v), wrong...)
 	s.Faults = append(s.Faults, p.faults(v.state.ours)...)
 	s.Events = p.tracker.events()
+	if v.due() != nil || slices.ContainsFunc(s.Findings, arbitrable) {
+		s.Due = []string{orchestrator}
+	}
 	s.Measures = measures(v.state, p.boxes.summaries())
+}
+
+// arbitrable reports whether the orchestrator settles a finding by itself.
+func arbitrable(f protocol.Finding) bool {
+	return f.Code == codeWorkflow && slices.Contains([]string{"current_agent", "last_handoff", "iteration"}, f.Field)
 }
 
 // faults lists the files that cannot be used. It omits a state file that never belonged to this protocol, which is its

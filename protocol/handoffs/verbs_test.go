@@ -191,6 +191,9 @@ func TestBlockedWaitsForItsAnswer(t *testing.T) {
 	if err != nil || r.Note != `answer to "spec ambiguity: Which method?": OAuth (it is a rule)` {
 		t.Errorf("%+v %v", r, err)
 	}
+	if a := s.shown(c, id); len(a.Feedback) != 1 || !strings.Contains(string(a.Feedback[0]), `"decision": "OAuth"`) {
+		t.Errorf("feedback %s", a.Feedback)
+	}
 	if got := strings.Join(sorted(strings.Split(messages(t, s.Dir), ", ")), ", "); got != "escalation completed pending, escalation_response completed completed, task_handoff accepted accepted" {
 		t.Errorf("messages: %s", got)
 	}

@@ -192,21 +192,33 @@ func (v *view) waits(h *handoff) string {
 	return ""
 }
 
-// answers returns the pending answers to escalations about a handoff, with those escalations, and their text.
-func (v *view) answers(h *handoff) (ids []string, note string) {
+// answers returns the answers to escalations about a handoff, oldest first.
+func (v *view) answers(h *handoff) (list []*handoff) {
 	for _, a := range v.handoffs {
-		m := &a.Value
-		if m.kind != typeAnswer || a.where() != pending {
+		if a.Value.kind == typeAnswer {
+			if e := v.escalation(&a.Value); e != nil && e.Value.about == h.Value.id {
+				list = append(list, a)
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *handoff) int { return a.Value.created.At.Compare(b.Value.created.At) })
+	return list
+}
+
+// delivered returns the messages that leave pending/ when the agent of a handoff gets the answers to its questions, and the
+// answers as text.
+func (v *view) delivered(h *handoff) (ids []string, note string) {
+	for _, a := range v.answers(h) {
+		m, e := &a.Value, v.escalation(&a.Value)
+		if a.where() != pending {
 			continue
 		}
-		if e := v.escalation(m); e != nil && e.Value.about == h.Value.id {
-			if ids = append(ids, m.id); e.where() == pending {
-				ids = append(ids, e.Value.id)
-			}
-			note = strings.TrimPrefix(note+"; ", "; ") + "answer to \"" + e.Value.call.text + "\": " + m.call.text
-			if m.call.detail != "" {
-				note += " (" + m.call.detail + ")"
-			}
+		if ids = append(ids, m.id); e.where() == pending {
+			ids = append(ids, e.Value.id)
+		}
+		note = strings.TrimPrefix(note+"; ", "; ") + "answer to \"" + e.Value.call.text + "\": " + m.call.text
+		if m.call.detail != "" {
+			note += " (" + m.call.detail + ")"
 		}
 	}
 	return ids, note
