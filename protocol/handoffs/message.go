@@ -28,7 +28,7 @@ type handoffMessage struct {
 	title, summary             string
 	priority                   protocol.Priority
 	created                    jsonfile.Stated
-	work                       work
+	work                       workRef
 	about                      string   // the handoff that an escalation is about
 	replies                    []string // the escalations to which an answer may refer
 	reason                     string   // why its agent rejected it
@@ -40,8 +40,8 @@ type handoffMessage struct {
 	findings                   folder.Findings
 }
 
-// work is what a message says about its workflow, and which message it follows.
-type work struct {
+// workRef is what a message says about its workflow, and which message it follows.
+type workRef struct {
 	kind, id, spec string
 	iteration      int64
 	follows        string
@@ -75,7 +75,7 @@ func decodeMessage(o jsonfile.Object, file string) handoffMessage {
 		kind: text(o, "type", 60), status: strings.ToLower(text(o, "status", 40)), findings: findingsIn(o)}
 	word, _ := o.String("priority")
 	m.priority, _ = protocol.ParsePriority(word)
-	m.work = work{kind: text(context, "workflow", 100), id: text(context, "workflow_id", 100), spec: text(context, "spec", maxText),
+	m.work = workRef{kind: text(context, "workflow", 100), id: text(context, "workflow_id", 100), spec: text(context, "spec", maxText),
 		follows: text(payload, "in_reply_to", 200)}
 	m.work.iteration, _ = context.Int("iteration")
 	m.title = cmp.Or(first(payload, 120, "title", "summary", "task", "description", "spec"), folder.Line(m.kind+" "+m.from+"→"+m.to, 120))

@@ -242,15 +242,15 @@ func (p composer) direct(in *intent, v *view, h *handoff) (note string, err erro
 // begin makes the user's request the current workflow, and activates the planner.
 func (p composer) begin(in *intent, m *handoffMessage, o jsonfile.Object) (string, error) {
 	payload, _ := o.Object("payload")
-	work := *m
-	work.to, work.work.id, work.work.kind, work.work.iteration = orchestrator, workflowOf(m.id), cmp.Or(m.work.kind, workflowFeature), 1
-	doc, err := p.follow(&work, payload, documentRoles[0], typeTask)
+	asked := *m
+	asked.to, asked.work.id, asked.work.kind, asked.work.iteration = orchestrator, workflowOf(m.id), cmp.Or(m.work.kind, workflowFeature), 1
+	doc, err := p.follow(&asked, payload, documentRoles[0], typeTask)
 	if err != nil {
 		return "", err
 	}
 	in.Box, in.Status, in.Messages = accepted.String(), accepted.String(), rawList(doc)
 	note := in.hand(doc)
-	in.State.Begin = &workflowDoc{work.work.id, work.work.kind, jsonfile.FormatTime(p.Now), work.work.spec}
+	in.State.Begin = &workflowDoc{asked.work.id, asked.work.kind, jsonfile.FormatTime(p.Now), asked.work.spec}
 	return note, nil
 }
 

@@ -108,7 +108,7 @@ func (p *Project) signsOf(s *state, agent string) string {
 // summary is what remains of a message that is no longer listed, and what the measures need of each message.
 type summary struct {
 	id, to, kind string
-	work         work
+	work         workRef
 	created      jsonfile.Stated
 	span         time.Duration // from accepted to completed; 0 if unknown
 	replies      []string
