@@ -13,6 +13,7 @@ import (
 // The modes: what steward may do with a protocol's files.
 const (
 	ModeAct     = "act"
+	ModeAsk     = "ask"
 	ModeObserve = "observe"
 )
 
@@ -22,7 +23,7 @@ const agentsOwn = "agentstatus"
 // spoken returns the protocols that have an adapter, with the default mode. The mode belongs to the protocol and not to
 // config.toml, because it depends on whether other programs write the protocol's files without locks.
 func spoken() map[string]string {
-	return map[string]string{agentsOwn: ModeAct, "handoffs": ModeAct, "ralph": ModeObserve, "mailbox": ModeObserve, "envelope": ModeAct}
+	return map[string]string{agentsOwn: ModeAct, "handoffs": ModeAct, "ralph": ModeAsk, "mailbox": ModeAsk, "envelope": ModeAct}
 }
 
 // unspoken returns an error text if the protocol is not supported, else "".
@@ -46,13 +47,16 @@ type ProjectRef struct {
 	mode      map[string]string
 }
 
-// Mode is act or observe, or "" for a protocol that is not supported.
+// Mode is act, ask or observe, or "" for a protocol that is not supported.
 func (p ProjectRef) Mode(protocol string) string {
 	if mode, ok := p.mode[protocol]; ok {
 		return mode
 	}
 	return spoken()[protocol]
 }
+
+// Sets reports whether the configuration itself sets the protocol's mode.
+func (p ProjectRef) Sets(protocol string) bool { return p.mode[protocol] != "" }
 
 // Acts reports whether steward may change the protocol's files in this project.
 func (p ProjectRef) Acts(protocol string) bool { return p.Mode(protocol) == ModeAct }
@@ -145,8 +149,8 @@ func modeFlaw(p Project, protocol string) string {
 	switch {
 	case unspoken(protocol) != "":
 		return unspoken(protocol)
-	case mode != ModeAct && mode != ModeObserve:
-		return fmt.Sprintf("%q must be %q or %q", mode, ModeAct, ModeObserve)
+	case mode != ModeAct && mode != ModeAsk && mode != ModeObserve:
+		return fmt.Sprintf("%q must be %q, %q or %q", mode, ModeObserve, ModeAsk, ModeAct)
 	case len(p.Protocols) > 0 && !slices.Contains(p.Protocols, protocol):
 		return "the project does not speak it: it is not among its protocols"
 	}

@@ -54,7 +54,7 @@ func TestProjectListRefuses(t *testing.T) {
 		`"x" is listed twice`:               {{Path: "a", Name: "x"}, {Path: "b", Name: "x"}},
 		`"x/y" must be plain`:               {{Path: "a", Name: "x/y"}},
 		`did you mean "agentstatus"?`:       {{Path: "a", Protocols: []string{"agent_status"}}},
-		`"on" must be "act" or "observe"`:   {{Path: "a", Mode: map[string]string{"agentstatus": "on"}}},
+		`"on" must be "observe", "ask" or`:  {{Path: "a", Mode: map[string]string{"agentstatus": "on"}}},
 		`project.mode.mailbox: the project`: {{Path: "a", Protocols: []string{"ralph"}, Mode: map[string]string{"mailbox": "observe"}}},
 	} {
 		_, err := Config{Projects: rows}.ProjectList(abs("/home/ann"), abs("/srv"))

@@ -118,15 +118,24 @@ func raise(i Incident, a rules.Alert, now time.Time) (Incident, rules.Outcome) {
 	if a.Occurrence != i.Occurrence || !slices.Equal(a.Options, i.Options) {
 		i.Asked = i.Rev
 	}
+	tells := out != rules.OutcomeRepeat || i.gains(a)
 	i = i.describe(a)
 	i.Last, i.Severity = now, severity
-	if out != rules.OutcomeRepeat {
+	if tells {
 		i = i.call(now)
 	}
 	if out == rules.OutcomeNew || out == rules.OutcomeReopened {
 		i.Opened = i.Rev
 	}
 	return i, out
+}
+
+// gains reports whether the alert offers what the incident did not: then the operator is told of it again, because a popup on
+// the screen lacks the button. An agent's question keeps its notice; an answer to its old wording is refused.
+func (i Incident) gains(a rules.Alert) bool {
+	return a.Subject.Kind != protocol.KindQuestion && slices.ContainsFunc(a.Options, func(o rules.Option) bool {
+		return !slices.ContainsFunc(i.Options, func(old rules.Option) bool { return old.ID == o.ID })
+	})
 }
 
 func (i Incident) describe(a rules.Alert) Incident {

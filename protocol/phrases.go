@@ -71,6 +71,8 @@ const (
 	PhraseNowCompleted    Phrase = "now_completed"
 	PhraseIssuedAgain     Phrase = "issued_again"
 	PhraseOnlyObserves    Phrase = "only_observes"
+	PhraseAsks            Phrase = "asks"
+	PhraseRepairs         Phrase = "repairs"
 	PhraseYields          Phrase = "yields"
 	PhrasePutsBack        Phrase = "puts_back"
 	PhraseIssuesAgain     Phrase = "issues_again"

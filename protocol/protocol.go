@@ -65,9 +65,10 @@ type Snapshot struct {
 	Project  string    `json:"project"`
 	Protocol string    `json:"protocol"`
 	At       time.Time `json:"at"`
-	// Act is false when steward only observes this protocol here: by mode, by pause, or because another steward holds
-	// the project.
+	// Act is whether steward makes changes here now without a person's word: only in ModeAct, and not in a paused project nor
+	// while Hindered.
 	Act bool `json:"act"`
+	Rights
 	// Busy is true while changes based on this Snapshot are being carried out: base no further decision on it.
 	Busy bool `json:"busy"`
 	// Gone: the folder of these files is gone, and may come back.
@@ -115,6 +116,18 @@ func (s *Snapshot) Name(project, protocolName string, act bool) {
 		s.Events[i].Subject.Project, s.Events[i].Subject.Protocol = project, protocolName
 	}
 }
+
+// Rights are what steward may do in a protocol of a project.
+type Rights struct {
+	// Mode is what it does without a person's word.
+	Mode Mode `json:"mode,omitempty"`
+	// Hindered says why nothing can be written, not even on a person's order (another steward holds the project); ""
+	// otherwise.
+	Hindered string `json:"hindered,omitempty"`
+}
+
+// Asks reports whether the changes that steward would make here wait for a person's word, and can be made on it.
+func (s *Snapshot) Asks() bool { return s.Mode == ModeAsk && s.Hindered == "" && s.Yield == "" }
 
 // Subject builds the Subject of a thing in this Snapshot's project and protocol.
 func (s *Snapshot) Subject(kind Kind, id string) Subject {

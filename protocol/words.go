@@ -19,6 +19,16 @@ var severityRank = map[Severity]int{Info: 0, Low: 1, Medium: 2, High: 3, Critica
 // Rank is 0 for info up to 4 for critical; an unknown word ranks as info.
 func (s Severity) Rank() int { return severityRank[s] }
 
+// Mode says what steward does in one protocol of a project without a person's word.
+type Mode string
+
+// The modes.
+const (
+	ModeObserve Mode = "observe" // it shows what is wrong
+	ModeAsk     Mode = "ask"     // it offers each repair as an option of an incident, and makes it when a person chooses it
+	ModeAct     Mode = "act"     // it repairs
+)
+
 // Priority orders waiting tasks, low first.
 type Priority int
 

@@ -31,6 +31,7 @@ var routes = map[string]handler{
 	"POST /v1/agents/{subject}/restart": postRestart,
 	"POST /v1/projects/{name}/pause":    commandOnProject("pause"),
 	"POST /v1/projects/{name}/resume":   commandOnProject("resume"),
+	"POST /v1/projects/{name}/mode":     postMode,
 	"POST /v1/release":                  commandOnAll("release"),
 	"POST /v1/pause":                    commandOnAll("pause"),
 	"POST /v1/resume":                   commandOnAll("resume"),

@@ -185,7 +185,7 @@ func scene() *supervisor.State {
 		Done:     []supervisor.Done{{At: noon, Verb: "hold", Subject: held.String(), Why: "memory is at 91 %"}},
 	}
 	p.Projects[0].Speaks = longer(p.Projects[0].Speaks)
-	p.Projects[0].Speaks[0].Protocol, p.Projects[0].Speaks[0].Act = "agentstatus", true
+	p.Projects[0].Speaks[0].Protocol, p.Projects[0].Speaks[0].Mode = "agentstatus", protocol.ModeAct
 	return p
 }
 

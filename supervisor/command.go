@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/livhana/steward/capacity"
 	"github.com/livhana/steward/protocol"
@@ -37,6 +38,8 @@ func (l *loop) answer(q request) {
 		l.countSpoken(q.spoken)
 	case q.command.Verb == "pause", q.command.Verb == "resume":
 		a.err = l.pause(q.command.Subject, q.command.Verb == "pause", q.command.Why)
+	case q.command.Verb == "mode":
+		a.err = l.setMode(*q.command)
 	default:
 		a = l.command(*q.command)
 	}
@@ -56,7 +59,13 @@ func (l *loop) command(c Command) answer {
 		m.Wanted = true
 		l.memory.Tasks = l.memory.Tasks.With(subject, m)
 	}
-	if len(wanted) > 0 {
+	remember := len(wanted) > 0
+	for _, c := range changes {
+		var more bool
+		l.memory, more = l.memory.Ordered(c, l.now())
+		remember = remember || more
+	}
+	if remember {
 		if err := l.save(); err != nil {
 			return answer{err: fmt.Errorf("remember the wish: %w", err)}
 		}
@@ -94,12 +103,33 @@ func (l *loop) pause(q protocol.Query, pause bool, why string) error {
 	}
 	for _, d := range l.projects {
 		if !d.busy {
-			d.next.changes = append(d.next.changes, failOpen(d, nil, l.paused(d) != "", l.now())...)
+			d.next.changes = append(d.next.changes, failOpen(d, nil, l.deps.Orders.pausedWhy(d, l.projects) != "", l.now())...)
 		}
 		d.next.full = true
 	}
 	l.decide()
 	return errors.Join(failed...)
+}
+
+// setMode records a person's order about a mode. Until the adapter is opened again in that mode, steward only observes.
+func (l *loop) setMode(c Command) error {
+	d := l.projects[c.Subject.Project]
+	switch {
+	case d == nil:
+		return fmt.Errorf("project %q: %w", c.Subject.Project, ErrNoSubject)
+	case !slices.ContainsFunc(d.speaks, func(s Spoken) bool { return s.Protocol == c.Subject.Protocol }):
+		return fmt.Errorf("mode %s %s: %w: the project does not speak this protocol", c.Subject.Project, c.Subject.Protocol, ErrNoSubject)
+	}
+	if err := l.deps.Orders.setMode(d, l.projects, c, &l.deps, l.now()); err != nil {
+		return fmt.Errorf("record the order about %s: %w", c.Subject.Project, err)
+	}
+	subject := decide.ProjectOf(c.Subject.Project)
+	subject.Protocol = c.Subject.Protocol
+	l.record.note(Entry{At: l.now(), Kind: "change", Subject: subject, Verb: "mode", State: string(c.Mode), Reason: string(protocol.ReasonOperator),
+		Text: fmt.Sprintf("the mode of %s is %s now; %s", c.Subject.Protocol, cmp.Or(c.Mode, "the configured one"), cmp.Or(c.Why, "asked for by you"))})
+	d.next.full = true
+	l.decide()
+	return nil
 }
 
 // countSpoken adds to the tally. The next decision saves the memory.

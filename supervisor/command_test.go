@@ -267,7 +267,7 @@ func TestReload(t *testing.T) {
 		w.at("kept", func(f *folder) { f.submit(request("t1"), time.Now()) })
 		gone := w.folders["old"]
 		delete(w.folders, "old")
-		w.folders["new"], w.act["kept"] = fresh, false
+		w.folders["new"], w.mode["kept"] = fresh, protocol.ModeObserve
 		cfg := w.cfg
 		cfg.LookEvery = time.Second
 		if err := s.Reload(t.Context(), cfg, w.projects()); err != nil {
@@ -288,9 +288,9 @@ func TestReload(t *testing.T) {
 		}
 		names := ""
 		for _, d := range s.State().Projects {
-			names += fmt.Sprint(d.Name, " ", d.Speaks[0].Protocol, " acts ", d.Speaks[0].Act, "; ")
+			names += fmt.Sprint(d.Name, " ", d.Speaks[0].Protocol, " ", d.Speaks[0].Mode, "; ")
 		}
-		if names != "kept agentstatus acts false; new agentstatus acts true; " {
+		if names != "kept agentstatus observe; new agentstatus act; " {
 			t.Fatalf("desks: %s", names)
 		}
 	})

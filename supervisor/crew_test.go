@@ -1,6 +1,7 @@
 package supervisor_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -28,7 +29,7 @@ type world struct {
 	hints   chan supervisor.Hint
 	exits   chan protocol.Identity
 	folders map[string]*folder
-	act     map[string]bool
+	mode    map[string]protocol.Mode
 	orders  *supervisor.Orders
 	opened  atomic.Int32
 
@@ -52,11 +53,11 @@ func newWorld(t *testing.T, projects ...string) *world {
 	}
 	quarter := protocol.Used(0.25)
 	w := &world{t: t, cfg: settings(), ledger: ledger, hints: make(chan supervisor.Hint), exits: make(chan protocol.Identity),
-		folders: map[string]*folder{}, act: map[string]bool{}, orders: &supervisor.Orders{}, processes: map[protocol.Identity]heartbeat.ProcessState{},
+		folders: map[string]*folder{}, mode: map[string]protocol.Mode{}, orders: &supervisor.Orders{}, processes: map[protocol.Identity]heartbeat.ProcessState{},
 		load: capacity.Load{CPU: quarter, Memory: quarter, Files: quarter, Disk: quarter},
 		door: func() error { return nil }}
 	for _, name := range projects {
-		w.folders[name], w.act[name] = newFolder(), true
+		w.folders[name], w.mode[name] = newFolder(), protocol.ModeAct
 	}
 	return w
 }
@@ -64,9 +65,9 @@ func newWorld(t *testing.T, projects ...string) *world {
 func (w *world) project(name string) supervisor.Project {
 	f := w.folders[name]
 	return supervisor.Project{Name: name, Path: "/" + name, Detect: func() []string { return []string{"agentstatus"} },
-		Open: func(string) (supervisor.Speaker, error) {
+		Open: func(_ string, mode protocol.Mode) (supervisor.Speaker, error) {
 			w.opened.Add(1)
-			return supervisor.Speaker{Adapter: f, Act: w.act[name], Close: func() {}}, nil
+			return supervisor.Speaker{Adapter: f, Mode: cmp.Or(mode, w.mode[name]), Close: func() {}}, nil
 		}}
 }
 

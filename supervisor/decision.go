@@ -86,7 +86,7 @@ func (l *loop) view(now time.Time) decide.View {
 		Doubt: l.doubts.count(now, l.cfg.Heartbeat.ResumeGrace), Usage: l.gauges.usage, Promised: l.deps.Promised(now),
 		Paused: map[string]string{}, Snapshots: []protocol.Snapshot{}}
 	for name, d := range l.projects.inOrder() {
-		paused := l.paused(d)
+		paused := l.deps.Orders.pausedWhy(d, l.projects)
 		if paused != "" {
 			v.Paused[name] = paused
 		}
@@ -94,7 +94,11 @@ func (l *loop) view(now time.Time) decide.View {
 			v.Looked = append(v.Looked, name)
 		}
 		v.Troubles = append(v.Troubles, d.troubles(now, l.cfg.LookEvery)...)
+		ordered := l.deps.Orders.modes(d, l.projects)
 		for _, snap := range d.snapshots {
+			if mode := ordered[snap.Protocol]; mode != "" && mode != snap.Mode { // its adapter is opened again soon
+				snap.Mode, snap.Act = protocol.ModeObserve, false
+			}
 			// A snapshot is read-only while changes to it are queued or being applied, and while the project does not
 			// answer.
 			snap.Act = snap.Act && paused == "" && !d.stuck(now)
@@ -111,7 +115,7 @@ func (l *loop) view(now time.Time) decide.View {
 func (l *loop) show(view decide.View) {
 	p := &State{Started: l.clock.started, Looks: l.scans, View: view, Plan: l.plan, Config: l.cfg, Done: l.record.done, Projects: []ProjectStatus{}}
 	for name, d := range l.projects.inOrder() {
-		status := ProjectStatus{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.scannedAt, Problem: d.problem, Paused: l.paused(d)}
+		status := ProjectStatus{Name: name, Path: d.project.Path, Speaks: d.speaks, LookedAt: d.scannedAt, Problem: d.problem, Paused: l.deps.Orders.pausedWhy(d, l.projects)}
 		for _, t := range d.failing(view.Now, l.cfg.LookEvery) {
 			status.Failing = append(status.Failing, t.Fault)
 		}
@@ -165,6 +169,7 @@ func (l *loop) complete(o order, d *projectState, now time.Time) order {
 		}
 	}
 	if o.full {
+		o.modes = l.deps.Orders.modes(d, l.projects)
 		o.keep = d.toKeep(&l.cfg, now)
 		if now.Sub(d.published) >= publishEvery && l.plan.Agents.Len() > 0 {
 			d.published, o.publish = now, document(d.project.Name, &l.plan, l.gauges.load.Fresh(now), l.cfg)
@@ -185,7 +190,11 @@ func Decide(v decide.View, m decide.Memory, cfg decide.Config) decide.Plan {
 
 // word fills in the sentences. human is the name that addresses the operator.
 func word(p *decide.Plan, human string, now time.Time) {
-	for _, list := range [][]protocol.Change{p.Changes, p.Waiting} {
+	lists := [][]protocol.Change{p.Changes, p.Waiting}
+	for _, o := range p.Offers {
+		lists = append(lists, o.Changes)
+	}
+	for _, list := range lists {
 		for i := range list {
 			c := &list[i]
 			if a, logged := p.Logged[c.Code]; logged && c.Verb == protocol.VerbLog {

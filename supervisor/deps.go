@@ -21,8 +21,8 @@ type Project struct {
 	Identify func() (Folder, error)
 	// Missing says why the folder itself cannot be used; a nil error means that it is there. May be nil.
 	Missing func() error
-	// Open opens the adapter of a protocol.
-	Open func(protocolName string) (Speaker, error)
+	// Open opens the adapter of a protocol in a mode; "": in the configured one.
+	Open func(protocolName string, mode protocol.Mode) (Speaker, error)
 }
 
 // Folder identifies the folder that the path of a project leads to.
@@ -40,29 +40,38 @@ func (f Folder) is(g Folder) bool {
 // Speaker is an open protocol of a project.
 type Speaker struct {
 	Adapter protocol.Adapter
-	// Act is false where steward only observes; Why tells people the reason.
-	Act bool
-	Why string
+	// Mode is what steward does by itself; Why tells people how to change that, unless it acts.
+	Mode protocol.Mode
+	Why  string
 	// Publish writes the capacity document for agents; nil if the protocol has no place for it.
 	Publish func([]byte) error
 	// Keep writes the heartbeats of agents that leave this to steward and whose processes live: by name, with their
 	// uptime. nil if the protocol has none.
 	Keep  func(agents map[string]time.Duration, now time.Time) error
 	Close func()
-	// Ready says why steward cannot act although Act is set. It is called at every full scan; while it returns an
-	// error, steward only observes. nil: always ready.
+	// Ready says why steward cannot write although it may. It is called at every full scan, unless steward only observes;
+	// while it returns an error, steward does. nil: always ready.
 	Ready func() error
 
+	ordered   protocol.Mode       // the mode with which it was opened; "": the configured one
 	hindered  *protocol.Fault     // the last error of Ready; nil: none
 	completed *protocol.Completed // the tasks that the last scan showed as completed
 }
 
 // acts reports whether steward may change the protocol's files now.
-func (s *Speaker) acts() bool { return s.Act && s.hindered == nil }
+func (s *Speaker) acts() bool { return s.Mode == protocol.ModeAct && s.hindered == nil }
+
+// now is the mode that counts: while steward cannot write, it only observes.
+func (s *Speaker) now() protocol.Mode {
+	if s.hindered != nil {
+		return protocol.ModeObserve
+	}
+	return s.Mode
+}
 
 // ask calls Ready again.
 func (s *Speaker) ask(name, path string, now time.Time) {
-	if !s.Act || s.Ready == nil {
+	if s.Mode == protocol.ModeObserve || s.Ready == nil {
 		return
 	}
 	err := s.Ready()
@@ -78,10 +87,10 @@ func (s *Speaker) ask(name, path string, now time.Time) {
 	s.hindered = &fault
 }
 
-// Spoken says whether steward acts on a protocol of a project or only observes it, and why.
+// Spoken says in which mode steward is on a protocol of a project now, and how to change that.
 type Spoken struct {
 	Protocol string
-	Act      bool
+	Mode     protocol.Mode
 	Why      string
 }
 

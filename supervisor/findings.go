@@ -122,22 +122,29 @@ func (p *State) repairs(d ProjectStatus) []RepairReport {
 	list := []RepairReport{}
 	for _, c := range p.Plan.Waiting {
 		if c.Subject.Project == d.Name {
-			list = append(list, RepairReport{c.Subject.Protocol, c.Verb, c.Subject.String(), c.Why, p.waitsFor(d, c.Subject.Protocol)})
+			list = append(list, RepairReport{c.Subject.Protocol, c.Verb, c.Subject.String(), c.Why, p.waitsFor(d, c)})
 		}
 	}
 	return list
 }
 
-func (p *State) waitsFor(d ProjectStatus, protocolName string) string {
+// waitsFor says what makes the change happen: a command, or the end of another program's work.
+func (p *State) waitsFor(d ProjectStatus, c protocol.Change) string {
+	protocolName := c.Subject.Protocol
+	for _, o := range p.Plan.Offers {
+		if slices.ContainsFunc(o.Changes, func(other protocol.Change) bool { return other.Subject == c.Subject && other.Verb == c.Verb }) {
+			return "steward answer " + o.Key[:min(8, len(o.Key))] + " " + o.Option
+		}
+	}
 	if d.Paused != "" {
 		return "steward resume " + d.Name
 	}
 	for i := range p.View.Snapshots {
-		if s := &p.View.Snapshots[i]; s.Project == d.Name && s.Protocol == protocolName && s.Act && s.Yield != "" {
+		if s := &p.View.Snapshots[i]; s.Project == d.Name && s.Protocol == protocolName && s.Yield != "" && s.Mode != protocol.ModeObserve {
 			return s.Yield
 		}
 	}
-	return "[project.mode] " + protocolName + ` = "act"`
+	return "steward mode " + d.Name + " " + protocolName + " act"
 }
 
 // Promised are used shares, null if unknown.

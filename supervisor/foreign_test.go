@@ -1,7 +1,9 @@
 package supervisor_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 // foreign is what the other protocols bring into a folder: locks, calls for a human, findings, events, orphans.
 type foreign struct {
 	observed bool
+	asks     bool
 	yield    string
 	locks    []protocol.Lock
 	pleas    []protocol.Question
@@ -23,7 +26,9 @@ type foreign struct {
 }
 
 func (f *foreign) fill(s *protocol.Snapshot) {
-	s.Yield = f.yield
+	if s.Yield = f.yield; f.asks {
+		s.Mode = protocol.ModeAsk
+	}
 	s.Locks, s.Questions = slices.Clone(f.locks), slices.Clone(f.pleas)
 	s.Findings, s.Events, s.Faults = slices.Clone(f.findings), slices.Clone(f.events), slices.Clone(f.faults)
 }
@@ -77,8 +82,8 @@ func (f *folder) requeue(t *card, c protocol.Change) error {
 func (s *stage) doMode(w []string) error {
 	f := &s.demo().foreign
 	switch w[0] {
-	case "observe", "act":
-		f.observed = w[0] == "observe"
+	case "observe", "ask", "act":
+		f.observed, f.asks = w[0] != "act", w[0] == "ask"
 	case "yield":
 		f.yield = strings.Join(w[1:], " ")
 	default:
@@ -183,6 +188,29 @@ func (s *stage) doSettle(w []string) error {
 		return fmt.Errorf("there is no incident")
 	}
 	return nil
+}
+
+// doPress: press X OPTION: a person orders what an incident about it offers.
+func (s *stage) doPress(w []string) error {
+	s.rest()
+	for _, o := range s.plan.Offers {
+		head := s.heads[o.Key]
+		if head.Subject.ID != w[0] || o.Option != w[1] || head.Occurrence != o.Occurrence || head.State == rules.Resolved {
+			continue
+		}
+		s.heads = maps.Clone(s.heads)
+		head.State, head.ResolvedBy = rules.Resolved, rules.ByAnswer
+		s.heads[o.Key] = head
+		for _, c := range o.Changes {
+			s.memory, _ = s.memory.Ordered(c, s.now)
+			if err := s.demo().Apply(context.Background(), c, s.now); err != nil {
+				return err
+			}
+			s.note("ordered: %s", s.told(c))
+		}
+		return nil
+	}
+	return fmt.Errorf("nothing is offered: %+v", s.plan.Offers)
 }
 
 // doEvent: event NAME on T

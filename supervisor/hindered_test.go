@@ -12,7 +12,7 @@ import (
 // What keeps steward from acting makes it observe, with a fault that stands since it was first found, until it is over.
 func TestHinderedSpeakerObserves(t *testing.T) {
 	reason := errors.New("read-only file system")
-	s := &Speaker{Act: true, Ready: func() error { return reason }}
+	s := &Speaker{Mode: protocol.ModeAct, Ready: func() error { return reason }}
 	began := time.Now()
 	for n := range 3 {
 		s.ask("agentstatus", "/p", began.Add(time.Duration(n)*time.Minute))
@@ -25,7 +25,7 @@ func TestHinderedSpeakerObserves(t *testing.T) {
 	if s.ask("agentstatus", "/p", began); !s.acts() {
 		t.Errorf("it is over: %+v", s.hindered)
 	}
-	quiet := &Speaker{Ready: func() error { t.Error("one that only observes is asked"); return nil }}
+	quiet := &Speaker{Mode: protocol.ModeObserve, Ready: func() error { t.Error("one that only observes is asked"); return nil }}
 	if quiet.ask("agentstatus", "/p", began); quiet.acts() {
 		t.Error("one that only observes acts")
 	}

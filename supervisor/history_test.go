@@ -33,8 +33,8 @@ func TestPauseOutlastsHistory(t *testing.T) {
 		f := w.folders["demo"]
 		f.sims = []*sim{agentOf("codex")}
 		p := w.project("demo")
-		p.Open = func(string) (supervisor.Speaker, error) {
-			return supervisor.Speaker{Adapter: forgetful{f}, Act: true, Close: func() {}}, nil
+		p.Open = func(string, protocol.Mode) (supervisor.Speaker, error) {
+			return supervisor.Speaker{Adapter: forgetful{f}, Mode: protocol.ModeAct, Close: func() {}}, nil
 		}
 		s := supervisor.New(w.cfg, []supervisor.Project{p}, decide.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
 		defer w.run(s)()
@@ -73,8 +73,8 @@ func TestResultWhileHeld(t *testing.T) {
 		f := w.folders["demo"]
 		f.sims = []*sim{agentOf("codex")}
 		p := w.project("demo")
-		p.Open = func(string) (supervisor.Speaker, error) {
-			return supervisor.Speaker{Adapter: forgetful{f}, Act: true, Close: func() {}}, nil
+		p.Open = func(string, protocol.Mode) (supervisor.Speaker, error) {
+			return supervisor.Speaker{Adapter: forgetful{f}, Mode: protocol.ModeAct, Close: func() {}}, nil
 		}
 		s := supervisor.New(w.cfg, []supervisor.Project{p}, decide.Memory{}, w.doors(), slog.New(slog.DiscardHandler), nil)
 		defer w.run(s)()

@@ -146,7 +146,7 @@ func TestHungIsLeftAlone(t *testing.T) {
 		"at its prompt": func(w *world, _ *sim) { w.folders["demo"].cards["t1"].named = "" },
 		"held":          func(_ *world, a *sim) { a.agent.Held = "for testing" },
 		"stopped":       func(w *world, a *sim) { w.processes[a.agent.Process] = heartbeat.ProcessStopped },
-		"observed":      func(w *world, _ *sim) { w.act["demo"] = false },
+		"observed":      func(w *world, _ *sim) { w.mode["demo"] = protocol.ModeObserve },
 		"a mere number": func(_ *world, a *sim) { a.agent.PID, a.agent.Process = 7, protocol.Identity{} },
 		"itself not": func(w *world, _ *sim) {
 			w.cfg.Heartbeat.Agents = map[string]heartbeat.Limits{"codex": {HungAction: heartbeat.HungAlert}}

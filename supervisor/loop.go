@@ -71,9 +71,6 @@ func (l *loop) intervals() intervals {
 	return intervals{sample: every, round: l.cfg.LookEvery, unwatched: l.cfg.LookUnwatched(), quiet: !l.gauges.needed}
 }
 
-// paused says why a person's order restricts a project to observation; "": no order exists.
-func (l *loop) paused(d *projectState) string { return l.deps.Orders.pausedWhy(d, l.projects) }
-
 // save writes the memory to disk. A failure is told once.
 func (l *loop) save() error {
 	err := l.saver.save(&l.deps, l.memory, l.now())

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -18,19 +17,28 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// Pause is a person's order that the project in a folder is only observed. Each order is a file whose name identifies the
-// folder, so that the order holds even if the content of the file can no longer be read.
-type Pause struct {
-	Version int       `json:"version"`
-	Project string    `json:"project"` // its name when the order was given
-	Folder  string    `json:"folder"`
-	Why     string    `json:"why"`
-	At      time.Time `json:"at"`
+// standingOrder is a person's order about the project in a folder: that it is paused, or in which mode a protocol of it is.
+// Each order is a file whose name says what it is about and identifies the folder, so that the order holds even if the content
+// of the file can no longer be read.
+type standingOrder struct {
+	Version int           `json:"version"`
+	Project string        `json:"project"` // its name when the order was given
+	Folder  string        `json:"folder"`
+	Why     string        `json:"why"`
+	At      time.Time     `json:"at"`
+	Mode    protocol.Mode `json:"mode,omitempty"` // of a protocol
 
 	file    string
+	about   string // pauseOrder, or modeOrder and a protocol
 	folder  Folder // Path is not known from the file's name alone
 	problem error  // why the content cannot be used
 }
+
+// What orders are about.
+const (
+	pauseOrder = "pause"
+	modeOrder  = "mode-"
+)
 
 // ordersVersion is the version of order files.
 const ordersVersion = 1
@@ -43,8 +51,8 @@ const maxOrder = 1 << 20
 
 // Orders are the orders of people that outlast every run. The zero Orders keeps them in memory only.
 type Orders struct {
-	root   *jsonfile.Root
-	pauses []Pause
+	root *jsonfile.Root
+	list []standingOrder
 }
 
 // OpenOrders reads the orders in the state folder. An order whose file cannot be used is in force all the same. A folder
@@ -57,14 +65,14 @@ func OpenOrders(state *jsonfile.Root) (*Orders, error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if p, ours := pauseNamed(name); ours {
-			o.pauses = append(o.pauses, o.read(p))
+		if p, ours := orderNamed(name); ours {
+			o.list = append(o.list, o.read(p))
 		}
 	}
 	return o, nil
 }
 
-func (o *Orders) read(p Pause) Pause {
+func (o *Orders) read(p standingOrder) standingOrder {
 	blob, err := o.root.Read(path.Join(ordersFolder, p.file), maxOrder)
 	content := p
 	if err == nil {
@@ -75,9 +83,11 @@ func (o *Orders) read(p Pause) Pause {
 		err = fmt.Errorf("it was written by a newer steward (file version %d, this steward knows %d)", content.Version, ordersVersion)
 	case err == nil && pathSum(content.Folder) != p.pathSum():
 		err = errors.New("its folder is not the one in the file's name")
+	case err == nil && p.about != pauseOrder && !slices.Contains(modes, content.Mode):
+		err = fmt.Errorf("%q is no mode", content.Mode)
 	}
 	if err != nil {
-		p.problem = err
+		p.problem, p.Mode = err, protocol.ModeObserve
 		p.Why = "paused by an order that cannot be read: " + path.Join(ordersFolder, p.file)
 		return p
 	}
@@ -85,33 +95,40 @@ func (o *Orders) read(p Pause) Pause {
 	return content
 }
 
-// pauseNamed parses the name of an order's file: "pause-", the sum of the folder's path, device, inode and birth.
-func pauseNamed(name string) (Pause, bool) {
-	var sum string
-	p := Pause{file: name}
+// modes are the modes, the most careful first.
+var modes = []protocol.Mode{protocol.ModeObserve, protocol.ModeAsk, protocol.ModeAct}
+
+// orderNamed parses the name of an order's file: what it is about, the sum of the folder's path, device, inode and birth.
+func orderNamed(name string) (standingOrder, bool) {
+	p := standingOrder{file: name}
 	text, ours := strings.CutSuffix(name, ".json")
-	if !ours {
+	parts := strings.Split(text, "-")
+	n := len(parts) - 4
+	if !ours || n < 1 {
 		return p, false
 	}
-	n, err := fmt.Sscanf(text, "pause-%16s-%x-%x-%x", &sum, &p.folder.Device, &p.folder.Inode, &p.folder.Born)
-	return p, err == nil && n == 4 && fileOfPause(sum, p.folder) == name
+	p.about = strings.Join(parts[:n], "-")
+	_, err := fmt.Sscanf(strings.Join(parts[n+1:], " "), "%x %x %x", &p.folder.Device, &p.folder.Inode, &p.folder.Born)
+	known := p.about == pauseOrder || strings.HasPrefix(p.about, modeOrder)
+	return p, known && err == nil && len(parts[n]) == 16 && fileOfOrder(p.about, parts[n], p.folder) == name
 }
 
-func fileOfPause(sum string, f Folder) string {
-	return fmt.Sprintf("pause-%s-%x-%x-%x.json", sum, f.Device, f.Inode, f.Born)
+func fileOfOrder(about, sum string, f Folder) string {
+	return fmt.Sprintf("%s-%s-%x-%x-%x.json", about, sum, f.Device, f.Inode, f.Born)
 }
 
-func (p *Pause) pathSum() string { return p.file[len("pause-"):][:16] }
+func (p *standingOrder) pathSum() string { return p.file[len(p.about)+1:][:16] }
 
 func pathSum(path string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(path)))[:16] }
 
-// about lists the orders about a folder: those that name this folder, then those that name its path, unless the folder of
+// about lists the orders about a folder ("" lists those about anything): those that name this folder, then those that name its path, unless the folder of
 // such an order is another supervised one. An order that was given before the folder existed has the configured path.
-func (o *Orders) about(f Folder, configured string, others []Folder) []Pause {
-	var same, here []Pause
-	for _, p := range o.pauses {
+func (o *Orders) about(about string, f Folder, configured string, others []Folder) []standingOrder {
+	var same, here []standingOrder
+	for _, p := range o.list {
 		sum := p.pathSum()
 		switch {
+		case about != "" && p.about != about:
 		case p.folder.is(f):
 			same = append(same, p)
 		case sum != pathSum(f.Path) && sum != pathSum(configured):
@@ -122,19 +139,19 @@ func (o *Orders) about(f Folder, configured string, others []Folder) []Pause {
 	return append(same, here...)
 }
 
-// pause records an order durably.
-func (o *Orders) pause(p Pause, f Folder) (Pause, error) {
+// give records an order durably.
+func (o *Orders) give(p standingOrder, f Folder) (standingOrder, error) {
 	p.Version, p.Folder, p.folder, p.problem = ordersVersion, f.Path, f, nil
-	p.file = fileOfPause(pathSum(f.Path), f)
+	p.file = fileOfOrder(p.about, pathSum(f.Path), f)
 	if err := o.write(p); err != nil {
 		return p, err
 	}
 	o.drop(p.file)
-	o.pauses = append(o.pauses, p)
+	o.list = append(o.list, p)
 	return p, nil
 }
 
-func (o *Orders) write(p Pause) error {
+func (o *Orders) write(p standingOrder) error {
 	if o.root == nil {
 		return nil
 	}
@@ -150,8 +167,8 @@ func (o *Orders) write(p Pause) error {
 	return err
 }
 
-// resume removes an order.
-func (o *Orders) resume(p Pause) error {
+// takeBack removes an order.
+func (o *Orders) takeBack(p standingOrder) error {
 	if o.root != nil {
 		if err := o.root.Remove(path.Join(ordersFolder, p.file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -162,22 +179,22 @@ func (o *Orders) resume(p Pause) error {
 }
 
 func (o *Orders) drop(file string) {
-	o.pauses = slices.DeleteFunc(o.pauses, func(p Pause) bool { return p.file == file })
+	o.list = slices.DeleteFunc(o.list, func(p standingOrder) bool { return p.file == file })
 }
 
 // follow updates the orders about a project whose folder was found: the order of a folder that was moved gets the new path,
 // one that was given before the folder existed gets its identity.
 func (o *Orders) follow(d *projectState, all projects) error {
 	var errs []error
-	for _, p := range o.aboutProject(d, all) {
+	for _, p := range o.aboutProject("", d, all) {
 		moved := p.folder.is(d.folder) && p.pathSum() != pathSum(d.folder.Path)
 		found := p.folder.Inode == 0 && d.folder.Inode != 0
 		if p.problem != nil || !moved && !found {
 			continue
 		}
-		_, err := o.pause(p, d.folder)
+		_, err := o.give(p, d.folder)
 		if err == nil {
-			err = o.resume(p)
+			err = o.takeBack(p)
 		}
 		errs = append(errs, err)
 	}
@@ -185,80 +202,19 @@ func (o *Orders) follow(d *projectState, all projects) error {
 }
 
 // aboutProject lists the orders about a project.
-func (o *Orders) aboutProject(d *projectState, all projects) []Pause {
+func (o *Orders) aboutProject(about string, d *projectState, all projects) []standingOrder {
 	var others []Folder
 	for _, other := range all {
-		if other != d && len(o.pauses) > 0 {
+		if other != d && len(o.list) > 0 {
 			others = append(others, other.folder)
 		}
 	}
-	return o.about(d.place(), d.project.Path, others)
-}
-
-// pausedWhy is why an order restricts a project to observation; "": no order exists.
-func (o *Orders) pausedWhy(d *projectState, all projects) string {
-	why := pausedBy(o.aboutProject(d, all))
-	if why == "" && len(o.pauses) > 0 && d.unidentified != nil {
-		return "there are paused projects, and it is not known which folder this one is: " + d.unidentified.Error()
-	}
-	return why
-}
-
-func pausedBy(orders []Pause) string {
-	if len(orders) == 0 {
-		return ""
-	}
-	return cmp.Or(orders[0].Why, "paused by you")
-}
-
-// pauseProject records the order to pause a project. It is on disk before the orders that it replaces are removed.
-func (o *Orders) pauseProject(d *projectState, all projects, why string, deps *Deps, now time.Time) error {
-	p, err := o.pause(Pause{Project: d.project.Name, Why: why, At: now.UTC()}, d.place())
-	if err != nil {
-		return err
-	}
-	return o.resumeProject(d, all, p.file, deps)
-}
-
-// resumeProject removes the orders that keep a project paused, except the one in the given file.
-func (o *Orders) resumeProject(d *projectState, all projects, except string, deps *Deps) error {
-	if d.unidentified != nil && except == "" && len(o.pauses) > 0 {
-		return fmt.Errorf("it is not known which folder %s is: %w", d.project.Path, d.unidentified)
-	}
-	for _, p := range o.aboutProject(d, all) {
-		if p.file == except {
-			continue
-		}
-		if err := o.resume(p); err != nil {
-			return err
-		}
-		over := orderAlert(p)
-		over.Resolve, over.Detail = true, "another order took its place"
-		_ = deps.Tell(over)
-	}
-	return nil
-}
-
-// Paused returns, for a command that only observes, why each project is paused.
-func (o *Orders) Paused(folders map[string]Folder) map[string]string {
-	paused := map[string]string{}
-	for name, f := range folders {
-		var others []Folder
-		for other, g := range folders {
-			if other != name {
-				others = append(others, g)
-			}
-		}
-		if why := pausedBy(o.about(f, f.Path, others)); why != "" {
-			paused[name] = why
-		}
-	}
-	return paused
+	return o.about(about, d.place(), d.project.Path, others)
 }
 
 // tell raises incidents for order files that cannot be used, and resolves those that can be used again.
 func (o *Orders) tell(tell func(rules.Alert) error) {
-	for _, p := range o.pauses {
+	for _, p := range o.list {
 		alert := orderAlert(p)
 		if p.problem == nil {
 			alert.Resolve, alert.Detail = true, "it can be read again"
@@ -268,13 +224,17 @@ func (o *Orders) tell(tell func(rules.Alert) error) {
 }
 
 // orderAlert is the incident about an unusable order file.
-func orderAlert(p Pause) rules.Alert {
+func orderAlert(p standingOrder) rules.Alert {
 	a := rules.Alert{Kind: "order_unreadable", Severity: protocol.Medium, Foreign: true, Code: p.file, Options: []rules.Option{{ID: decide.OptionDone, Label: "Taken care of"}},
 		Subject: protocol.Subject{Kind: protocol.KindMachine, ID: "orders"},
 		Summary: "an order to pause a project cannot be read, and stays in force"}
+	undo := "steward resume PROJECT"
+	if name, ok := strings.CutPrefix(p.about, modeOrder); ok {
+		a.Summary, undo = "an order about the mode of "+name+" cannot be read", "steward mode PROJECT "+name+" default"
+	}
 	a.Key = decide.KeyOf(a)
 	if p.problem != nil {
-		a.Detail = fmt.Sprintf("%s in the state folder: %v. Its project is only observed until: steward resume PROJECT", path.Join(ordersFolder, p.file), p.problem)
+		a.Detail = fmt.Sprintf("%s in the state folder: %v. steward only observes until: %s", path.Join(ordersFolder, p.file), p.problem, undo)
 		a.Occurrence = p.problem.Error()
 	}
 	return a

@@ -19,6 +19,7 @@ type order struct {
 	hints    []string
 	full     bool
 	since    time.Time                           // list tasks that ended after this time
+	modes    map[string]protocol.Mode            // by protocol: the modes that people ordered; of a full scan
 	publish  []byte                              // the capacity document, when it is due
 	keep     map[string]map[string]time.Duration // by protocol: agents whose heartbeat steward writes, with their uptime
 	project  *Project                            // set when settings changed: reopen all adapters
@@ -61,7 +62,8 @@ type scanner struct {
 	state     *projectState // only identifies the project in reports
 	project   Project
 	protocols map[string]*Speaker
-	failed    map[string]unopened // by protocol; "" is the project's folder itself
+	failed    map[string]unopened      // by protocol; "" is the project's folder itself
+	modes     map[string]protocol.Mode // by protocol: the modes that people ordered
 	now       func() time.Time
 	watch     func(project, root string, dirs []string) error
 }
@@ -125,6 +127,7 @@ func (l *scanner) carryOut(ctx context.Context, o order) report {
 		if l.project.Identify != nil {
 			r.folder, r.folderErr = l.project.Identify()
 		}
+		l.modes = o.modes
 		l.open(&r)
 	}
 	l.scan(ctx, o, &r)
@@ -166,15 +169,18 @@ func (l *scanner) open(r *report) {
 	}
 	maps.DeleteFunc(l.failed, func(name string, u unopened) bool { return !u.gone && !slices.Contains(found, name) })
 	for _, name := range found {
-		if l.protocols[name] != nil {
+		if s := l.protocols[name]; s != nil && s.ordered == l.modes[name] {
 			continue
+		} else if s != nil {
+			l.closeProtocol(name, r)
 		}
-		s, err := l.project.Open(name)
+		s, err := l.project.Open(name, l.modes[name])
 		if err != nil {
 			l.fail(name, false, protocol.Fault{Problem: fmt.Sprintf("open protocol %s: %v", name, err)})
 			continue
 		}
 		delete(l.failed, name)
+		s.ordered = l.modes[name]
 		l.protocols[name] = &s
 	}
 	if l.project.Missing == nil {
@@ -205,7 +211,7 @@ func (l *scanner) scan(ctx context.Context, o order, r *report) {
 		} else {
 			l.closeProtocol(name, r) // its state may be inconsistent; the next full scan reopens it
 		}
-		r.speaks = append(r.speaks, Spoken{Protocol: name, Act: s.acts(), Why: s.Why})
+		r.speaks = append(r.speaks, Spoken{Protocol: name, Mode: s.now(), Why: s.Why})
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.failed)) {
 		r.snapshots = append(r.snapshots, protocol.Snapshot{Project: l.project.Name, Protocol: name, At: l.now(), Gone: l.failed[name].gone,
@@ -217,10 +223,10 @@ func (l *scanner) observe(ctx context.Context, name string, s *Speaker, look pro
 	defer l.guard("look at "+name, r)
 	snap = s.Adapter.Observe(ctx, look)
 	r.dirs = append(r.dirs, s.Adapter.Dirs()...)
-	if s.Act && s.hindered != nil {
-		snap.Faults = append(slices.Clip(snap.Faults), *s.hindered)
-	}
 	snap.Name(l.project.Name, name, s.acts())
+	if snap.Mode = s.Mode; s.hindered != nil {
+		snap.Faults, snap.Hindered = append(slices.Clip(snap.Faults), *s.hindered), s.hindered.Problem
+	}
 	d := snap.Divide(s.completed)
 	s.completed, snap.Divided = d.List, &d
 	return snap, true

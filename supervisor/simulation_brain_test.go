@@ -191,8 +191,8 @@ func (b *brain) project(d *place) supervisor.Project {
 			}
 			return nil
 		},
-		Open: func(string) (supervisor.Speaker, error) {
-			return supervisor.Speaker{Adapter: &scene{b: b, d: d, run: run}, Act: true, Close: func() {}}, nil
+		Open: func(string, protocol.Mode) (supervisor.Speaker, error) {
+			return supervisor.Speaker{Adapter: &scene{b: b, d: d, run: run}, Mode: protocol.ModeAct, Close: func() {}}, nil
 		},
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// speaking opens the protocols with the settings that the program ships with, and says where steward acts.
+// speaking opens the protocols with the settings that the program ships with, and says where steward acts; elsewhere it asks.
 var speaking = map[string]struct {
 	act  bool
 	open func(dir string, cfg config.Config) protocol.Adapter
@@ -85,6 +85,7 @@ type situation struct {
 	files   map[string]string
 	lasts   time.Duration
 	act     bool
+	mode    protocol.Mode
 	cfg     decide.Config
 	adapter protocol.Adapter
 	memory  decide.Memory
@@ -97,11 +98,14 @@ func newSituation(t *testing.T, name string, files map[string]string, now time.T
 	cfg.Human.Name = "Jesse"
 	s := &situation{t: t, name: name, dir: t.TempDir(), now: now, files: files, act: speaking[name].act, cfg: cfg.Policies(), heads: map[string]rules.Head{}}
 	s.cfg.FaultAfter = time.Minute
+	if s.mode = protocol.ModeAct; !s.act {
+		s.mode = protocol.ModeAsk
+	}
 	for _, word := range strings.Fields(files["scene"]) {
 		if d, err := time.ParseDuration(word); err == nil {
 			s.lasts = d
 		} else if word == "observe" {
-			s.act = false
+			s.act, s.mode = false, protocol.ModeObserve
 		}
 	}
 	s.write("")
@@ -162,6 +166,7 @@ func (s *situation) play() string {
 func (s *situation) turn() decide.Plan {
 	snap := s.adapter.Observe(s.t.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-s.cfg.Tasks.History)})
 	snap.Name("shop", s.name, s.act)
+	snap.Mode = s.mode
 	quarter := protocol.Used(0.25)
 	view := decide.View{Now: s.now, Snapshots: []protocol.Snapshot{snap}, Incidents: s.heads, Looked: []string{"shop"}}
 	view.Load.At, view.Load.CPU, view.Load.Memory, view.Load.Files, view.Load.Disk = s.now, quarter, quarter, quarter, quarter

@@ -41,10 +41,10 @@ type Done struct {
 }
 
 func (d ProjectStatus) mode(sp Spoken) string {
-	if sp.Act && d.Paused == "" {
-		return "act"
+	if sp.Mode == protocol.ModeAct && d.Paused != "" {
+		return string(protocol.ModeObserve)
 	}
-	return "observe"
+	return string(sp.Mode)
 }
 
 // Tries reports whether the project has a protocol that could not be opened; its fault says why.

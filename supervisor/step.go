@@ -216,7 +216,7 @@ func (l *loop) report(r report) {
 		l.removed.reported(d, r.results, now, l.cfg.Tasks.Lease)
 		return
 	}
-	d.next.changes = append(d.next.changes, failOpen(d, before, l.paused(d) != "", now)...)
+	d.next.changes = append(d.next.changes, failOpen(d, before, l.deps.Orders.pausedWhy(d, l.projects) != "", now)...)
 	// New work is judged by a fresh reading.
 	if !l.gauges.needed && now.Sub(l.schedule.sampled) >= l.cfg.Capacity.SampleEvery && (l.projects.any((*projectState).hasWork) || l.inUse().hasRecorded()) {
 		l.gauges.needed = true

@@ -67,7 +67,7 @@ func (s *stage) do(line string) error {
 		"at": s.doAt, "sleep": s.doSleep, "clock": s.doClock, "absent": s.doAbsent, "agent": s.doAgent, "task": s.doTask, "result": s.doResult, "load": s.doLoad, "show": s.doShow,
 		"once": s.doOnce, "state": s.doState, "release": s.doRelease, "retries": s.doRetries,
 		"lock": s.doLock, "plea": s.doPlea, "finding": s.doFinding, "event": s.doEvent, "mode": s.doMode,
-		"fault": s.doFault, "trouble": s.doTrouble, "settle": s.doSettle,
+		"fault": s.doFault, "trouble": s.doTrouble, "settle": s.doSettle, "press": s.doPress,
 		"hung": s.doHung, "doubt": s.doDoubt, "ask": s.doAsk, "daemon": s.doDaemon, "claims": s.doClaims, "explain": s.doExplain, "eater": s.doEater,
 	}[verb]
 	if !ok {

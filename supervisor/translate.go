@@ -41,6 +41,10 @@ type Command struct {
 	Answer *protocol.Answer
 	// Saw is the result that the answer refers to (the occurrence of an incident); "": the current one.
 	Saw string
+	// Occurrence is the one of the answered incident; an option that orders repairs is bound to it.
+	Occurrence string
+	// Mode is what "mode" sets for a protocol of a project; "" is the configured one.
+	Mode protocol.Mode
 	// Try only checks whether the command could be carried out.
 	Try bool
 }
@@ -68,6 +72,9 @@ type translator struct {
 // translate turns a command into changes, and into wishes for another run that no file can hold.
 func translate(c Command, known translation) (changes []protocol.Change, wanted []protocol.Subject, err error) {
 	t := &translator{translation: known, command: c}
+	if c.Verb == "answer" && decide.IsRepair(c.Answer.Option) {
+		return t.repair(), nil, t.refused
+	}
 	for snap := range known.snapshots {
 		t.snapshot(snap)
 	}
@@ -139,17 +146,17 @@ func refuse(verb string, subject protocol.Subject, why string, args ...any) erro
 	return fmt.Errorf("%s %s: %w: %s", verb, subject, ErrRefused, fmt.Sprintf(why, args...))
 }
 
-// mayAct refuses where steward only observes.
-func mayAct(verb string, snap *protocol.Snapshot, subject protocol.Subject) error {
-	if snap.Act {
-		return nil
+// mayAnswer refuses where nothing can be written. See docs/decisions.md, "A person's order is carried out in every mode".
+func mayAnswer(verb string, snap *protocol.Snapshot, subject protocol.Subject) error {
+	if snap.Hindered != "" {
+		return refuse(verb, subject, "%s", snap.Hindered)
 	}
-	return refuse(verb, subject, "steward only observes %s in this project; [project.mode] %s = \"act\" lets it write", snap.Protocol, snap.Protocol)
+	return nil
 }
 
 // mayWrite also refuses where an adapter yields to another program.
 func mayWrite(verb string, snap *protocol.Snapshot, subject protocol.Subject) error {
-	if err := mayAct(verb, snap, subject); err != nil || snap.Yield == "" {
+	if err := mayAnswer(verb, snap, subject); err != nil || snap.Yield == "" {
 		return err
 	}
 	return refuse(verb, subject, "%s", snap.Yield)
@@ -248,7 +255,7 @@ func (t *translator) answer(snap *protocol.Snapshot) {
 				t.add(change, refuse(c.Verb, change.Subject, "%s; protocol %s has no such message", NoSteering, snap.Protocol))
 				return
 			}
-			t.add(change, mayAct(c.Verb, snap, change.Subject)) // an adapter that yields to another program still writes what a person orders
+			t.add(change, mayAnswer(c.Verb, snap, change.Subject)) // an adapter that yields to another program still writes what a person orders
 			return
 		}
 	}
@@ -315,6 +322,30 @@ func (t *translator) answerDeath(snap *protocol.Snapshot, agent protocol.Subject
 	if len(t.changes) > 0 {
 		t.refused = nil
 	}
+}
+
+// repair makes the changes that an option of an incident stands for those that a person asked for. The last decision planned
+// them, and the adapter compares the files with what was judged before it writes.
+func (t *translator) repair() []protocol.Change {
+	a := t.command.Answer
+	for _, o := range t.plan.Offers {
+		switch {
+		case o.Key != a.Key || o.Option != a.Option:
+			continue
+		case o.Occurrence != t.command.Occurrence:
+			t.refused = fmt.Errorf("answer %s: %w: other changes wait now; see 'steward explain incident/%s'", a.Key, ErrRefused, a.Key)
+			return nil
+		}
+		changes := slices.Clone(o.Changes)
+		for i := range changes {
+			changes[i].Reason, changes[i].Why = protocol.ReasonOperator, changes[i].Why+"; "+a.By+" answered: "+a.Label
+		}
+		return changes
+	}
+	if t.refused = fmt.Errorf("answer %s: %w: nothing waits for this answer any more", a.Key, ErrRefused); t.unscanned {
+		t.refused = t.answerGone()
+	}
+	return nil
 }
 
 // answerGone judges an answer about a subject that no snapshot shows any more. An answer that only settles an incident

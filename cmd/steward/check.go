@@ -120,7 +120,7 @@ func observed(ctx context.Context, ref config.ProjectRef, cfg config.Config, fil
 		since = time.Time{} // check a named file regardless of its age
 	}
 	for _, name := range p.Detect() {
-		s, err := p.Open(name)
+		s, err := p.Open(name, "")
 		if err != nil {
 			return nil, false, err
 		}
@@ -130,7 +130,7 @@ func observed(ctx context.Context, ref config.ProjectRef, cfg config.Config, fil
 			snap.Findings, known = append(snap.Findings, fields...), true
 		}
 		s.Close()
-		snap.Name(ref.Name, name, s.Act)
+		snap.Name(ref.Name, name, s.Mode == protocol.ModeAct)
 		list = append(list, snap)
 	}
 	return list, known, ctx.Err()

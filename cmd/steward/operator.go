@@ -30,7 +30,7 @@ func newOperatorCommands(a *cli.App) []*cobra.Command {
 			short: "Hold an agent: it is neither reaped nor restarted until it is released", example: "  steward hold codex-cursor --why \"debugging it\""}),
 		newOrderCommand(a, order{verb: "restart", arg: "AGENT", kinds: []string{"agent"}, path: "/v1/agents/%s/restart",
 			short: "End an agent of an [[agent]] row, and start it again", example: "  steward restart codex-cursor --why \"it uses the old key\""}),
-		newReleaseCommand(a), newForgetCommand(a),
+		newReleaseCommand(a), newForgetCommand(a), newModeCommand(a),
 		newOrderCommand(a, order{verb: "pause", arg: "[PROJECT]", kinds: []string{"project"}, path: "/v1/projects/%s/pause", all: "/v1/pause",
 			short: "Only observe a project (or all) until it is resumed", example: "  steward pause sot --why \"I move files by hand\""}),
 		newOrderCommand(a, order{verb: "resume", arg: "[PROJECT]", kinds: []string{"project"}, path: "/v1/projects/%s/resume", all: "/v1/resume",

@@ -57,57 +57,44 @@ func showPlan(ctx context.Context, a *cli.App, dirs []string) error {
 		}
 	}
 	refs = slices.DeleteFunc(refs, func(ref config.ProjectRef) bool { _, err := os.Stat(ref.Path); return err != nil })
-	view, err := scanOnce(ctx, a, refs, cfg)
+	paused, modes, err := daemon.OrdersAbout(paths.State, refs)
 	if err != nil {
 		return err
+	}
+	view, err := scanOnce(ctx, a, refs, cfg, modes)
+	if err != nil {
+		return err
+	}
+	view.Paused = paused
+	for i := range view.Snapshots {
+		s := &view.Snapshots[i]
+		s.Act = s.Act && view.Paused[s.Project] == ""
 	}
 	memory := decide.Memory{}
 	if state, err := jsonfile.Open(paths.State); err == nil {
 		defer state.Close()
 		memory = daemon.Recall(state, a.Err)
-		if err := withPauses(&view, state, refs, memory); err != nil {
-			return err
-		}
 	}
 	view.Incidents = escalate.ReadHeads(filepath.Join(paths.State, "incidents"))
 	return cli.Tell(a, status.PlanOf(view, supervisor.Decide(view, memory, cfg.Policies())), views.Plan)
 }
 
-// withPauses marks the projects that the operator paused as observed only.
-func withPauses(view *decide.View, state *jsonfile.Root, refs []config.ProjectRef, memory decide.Memory) error {
-	orders, err := supervisor.OpenOrders(state)
-	if err != nil {
-		return err
-	}
-	folders := map[string]supervisor.Folder{}
-	for _, ref := range refs {
-		if folders[ref.Name], err = daemon.FolderOf(ref.Path); err != nil {
-			folders[ref.Name] = supervisor.Folder{Path: ref.Path}
-		}
-	}
-	view.Paused = orders.Paused(folders)
-	for i := range view.Snapshots {
-		s := &view.Snapshots[i]
-		s.Act = s.Act && view.Paused[s.Project] == ""
-	}
-	return nil
-}
-
 // scanOnce scans every project once without changing it.
-func scanOnce(ctx context.Context, a *cli.App, refs []config.ProjectRef, cfg config.Config) (decide.View, error) {
+func scanOnce(ctx context.Context, a *cli.App, refs []config.ProjectRef, cfg config.Config, modes map[string]map[string]supervisor.ModeOrder) (decide.View, error) {
 	gauge := measure.New(daemon.PathsOf(refs)...)
 	gauge.Sample(time.Now())
 	view := decide.View{}
 	for _, ref := range refs {
 		p := daemon.OpenProject(ref, cfg, false)
 		for _, name := range p.Detect() {
-			s, err := p.Open(name)
+			s, err := p.Open(name, modes[ref.Name][name].Mode)
 			if err != nil {
 				return view, err
 			}
 			snap := s.Adapter.Observe(ctx, protocol.Look{Now: time.Now(), Since: time.Now().Add(-cfg.Tasks.History)})
 			s.Close()
-			snap.Name(ref.Name, name, s.Act)
+			snap.Name(ref.Name, name, s.Mode == protocol.ModeAct)
+			snap.Mode = s.Mode
 			view.Snapshots = append(view.Snapshots, snap)
 		}
 		if len(view.Snapshots) == 0 {

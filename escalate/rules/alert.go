@@ -63,11 +63,11 @@ const (
 	maxOccurrence = 128
 )
 
-// Key returns the key of an incident: 16 hex digits, stable across restarts. It excludes time and free text, so that
-// a repeated alert finds its incident.
-func Key(project, protocol, task, agent, kind, code string) string {
+// Key returns the key of an incident, made of project, protocol, task, agent, kind and code: 16 hex digits, stable across
+// restarts. It excludes time and free text, so that a repeated alert finds its incident.
+func Key(parts ...string) string {
 	h := sha256.New()
-	for _, part := range []string{project, protocol, task, agent, kind, code} {
+	for _, part := range parts {
 		// The length distinguishes "ab","c" from "a","bc".
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}

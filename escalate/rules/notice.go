@@ -12,6 +12,8 @@ type Notice struct {
 	Quote string   // the operator's own words behind the task's request
 	List  []string // of tasks, or of what is asked
 	Names []string // of agents, or lines of a fault
+	// Repairs are the changes that wait for the operator's word, and that an option orders.
+	Repairs []protocol.Change
 	// Follows says what steward does about it.
 	Follows protocol.Phrase
 	Failure *Failure

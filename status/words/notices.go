@@ -1,6 +1,7 @@
 package words
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -44,8 +45,9 @@ var notices = map[protocol.Phrase]texts{
 		"{human}, {agent} asks: {text}"},
 	protocol.PhraseFinding: {"{text}", []string{"{cut}", "[{?list}steward only observes {name} here and ends no process. To end them: kill {pids}. " +
 		"To let steward do it: {setting} = \"act\".]", "{directive}"}, "{human}, {text}."},
-	protocol.PhraseFault:  {"{name}: [{text}|{base}]", []string{"{lines}", "It has been so since {at recent}."}, "{human}, in project {name}: [{text}|{base}]."},
-	protocol.PhraseFaults: {"{name}: {faults}", []string{"{lines}", "[and {of} more; see: steward status]"}, "{human}, in project {name} {faults}."},
+	protocol.PhraseRepairs: {"{repair}? {subjects}", []string{"steward asks before it changes anything here:", "{repairs}"}, "{human}, {repair}?"},
+	protocol.PhraseFault:   {"{name}: [{text}|{base}]", []string{"{lines}", "It has been so since {at recent}."}, "{human}, in project {name}: [{text}|{base}]."},
+	protocol.PhraseFaults:  {"{name}: {faults}", []string{"{lines}", "[and {of} more; see: steward status]"}, "{human}, in project {name} {faults}."},
 
 	protocol.PhraseGateShut: {"No room for {tasks} since {at}: {list}", []string{"Tasks have been held back since {at zoned} because of {list}." +
 		"[ They allow no more than {percent} to be used.][ Largest consumers: {text}]"},
@@ -65,6 +67,7 @@ var noticePhrases = map[protocol.Phrase]string{
 	protocol.PhraseIssuedAgain:   "the task was issued again",
 
 	protocol.PhraseOnlyObserves: "steward only observes here and changes nothing",
+	protocol.PhraseAsks:         "steward asks before it changes anything here",
 	protocol.PhraseYields:       "steward changes nothing now: {text}",
 	protocol.PhrasePutsBack:     "steward puts it back once nothing has shown work on it for a while",
 	protocol.PhraseIssuesAgain: "'steward retry ID' issues one again now, 'steward cancel ID' gives it up; otherwise it is issued again " +
@@ -90,7 +93,9 @@ func Alert(a rules.Alert, human string, now time.Time) rules.Alert {
 	a.Options = append([]rules.Option{}, a.Options...)
 	for i, o := range a.Options {
 		if o.Label == "" {
-			a.Options[i].Label = labels[o.ID]
+			if a.Options[i].Label = labels[o.ID]; a.Notice != nil && a.Options[i].Label == "" {
+				a.Options[i].Label = repairLabel(a.Notice.Repairs, o.Dangerous)
+			}
 			if o.ID == "retry" && a.Kind == "agent_dead" {
 				a.Options[i].Label = "Issue its tasks again"
 			}
@@ -182,6 +187,10 @@ func noticeFact(name string, n *rules.Notice, human string, now time.Time) (text
 		return strings.Join(n.List, " "), true
 	case "names":
 		return strings.Join(n.Names, ", "), true
+	case "repair":
+		return cmp.Or(repairLabel(n.Repairs, false), repairLabel(n.Repairs, true)), true
+	case "subjects", "repairs":
+		return repairFacts(n.Repairs, name, now), true
 	case "lines":
 		return lines(n), true
 	case "setting":

@@ -126,6 +126,11 @@ func tellDead(a agentSubject, r *agentRuling) {
 	switch {
 	case len(tasks) == 0:
 		alert.Options = nil
+	case a.s.Asks():
+		n.Follows = protocol.PhraseAsks
+		if !led(a.agent, tasks[0]) {
+			alert.Options = options(OptionRetry, OptionDone, OptionGiveUp)
+		}
 	case !a.s.Act:
 		n.Follows = protocol.PhraseOnlyObserves
 	case a.s.Yield != "":
@@ -159,6 +164,19 @@ func careOptions() []rules.Option { return options(OptionDone) }
 type Reap struct {
 	Seen  time.Time `json:"seen"`
 	Asked time.Time `json:"asked,omitzero"` // when they were asked to end
+	// Ordered: a person had them ended. That covers SIGKILL for those that remain after SIGTERM.
+	Ordered bool `json:"ordered,omitempty"`
+}
+
+// Ordered is the memory with what follows from a change that a person ordered; changed says whether anything does.
+func (m Memory) Ordered(c protocol.Change, now time.Time) (next Memory, changed bool) {
+	if c.Verb != protocol.VerbReap {
+		return m, false
+	}
+	r := m.Reaps.Of(c.Subject)
+	r.Asked, r.Ordered = now, true
+	m.Reaps = m.Reaps.With(c.Subject, r)
+	return m, true
 }
 
 // orphanGrace is how long orphans may take to end by themselves, and then after SIGTERM.
@@ -181,9 +199,14 @@ func reapOrphans(a agentSubject, r *agentRuling) {
 	if a.resuming() && due.Before(a.resumeUntil) {
 		due = a.resumeUntil
 	}
-	if a.now.Before(due) {
+	s := a.s
+	if r.reap.Ordered {
+		ordered := *s
+		ordered.Act, s = true, &ordered
+	}
+	if a.now.Before(due) && (r.reap.Ordered || !s.Asks()) { // a person who is asked need not wait
 		r.rescanAt(due, a.now)
-	} else if r.change(a.s, because(protocol.ReasonOrphaned, protocol.Facts{Count: len(a.agent.Orphans)}), protocol.Change{Verb: protocol.VerbReap,
+	} else if r.change(s, because(protocol.ReasonOrphaned, protocol.Facts{Count: len(a.agent.Orphans)}), protocol.Change{Verb: protocol.VerbReap,
 		Subject: a.subject, Agent: a.agent.Name, Status: signal, Processes: a.agent.Orphans}) {
 		r.reap.Asked = a.now
 	}

@@ -127,6 +127,10 @@ func judgeConditions(p *planner) {
 	p.merge("", &faults)
 	m.Silence, silence = judgeSilence(p.env, m.Silence, p.plan.Agents, m.Agents)
 	p.merge("", &silence)
+	p.offerRepairs()
+	for _, c := range p.conditions {
+		p.tell(c)
+	}
 	p.resolveIncidents()
 }
 

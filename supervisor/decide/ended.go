@@ -237,7 +237,7 @@ func recent(times []time.Time, now time.Time) []time.Time {
 func tellFailure(c *taskCase, r *taskRuling, t *protocol.Task, judged rules.Ruling, why protocol.Cause) *condition {
 	asks := t.Outcome.ForHuman
 	a := rules.Alert{Kind: "task_failed", Code: judged.Code, Severity: protocol.High, Lasting: true, Occurrence: t.Outcome.Ref.Sum,
-		Blocking: judged.Fatal || judged.Status == "blocked" || t.Blocking || len(asks) > 0, Options: optionsOfFailure(t, mayChange(c.s))}
+		Blocking: judged.Fatal || judged.Status == "blocked" || t.Blocking || len(asks) > 0, Options: optionsOfFailure(t, mayOffer(c.s))}
 	if judged.Fatal {
 		a.Severity = protocol.Critical
 	}
@@ -262,7 +262,7 @@ func tellDecision(c *taskCase, r *taskRuling) {
 	}
 	countCall(c, r, c.t.Outcome)
 	list := options(OptionDone, OptionRetry)
-	if !mayChange(c.s) {
+	if !mayOffer(c.s) {
 		list = list[:1]
 	}
 	r.tellTask(c, rules.Alert{Kind: "decision", Severity: protocol.High, Blocking: true, Lasting: true, Options: list, Occurrence: c.t.Outcome.Ref.Sum},

@@ -204,3 +204,6 @@ func (e *env) usage(id protocol.Identity, whole bool) *capacity.Measured {
 
 // mayChange reports whether steward may change the files behind the snapshot.
 func mayChange(s *protocol.Snapshot) bool { return s.Act && s.Yield == "" }
+
+// mayOffer reports whether the user may be offered an option that changes the files behind the snapshot.
+func mayOffer(s *protocol.Snapshot) bool { return mayChange(s) || s.Asks() }

@@ -207,6 +207,8 @@ type Standing struct {
 	// Since distinguishes this period from another one in which the same condition holds.
 	Since  time.Time `json:"since"`
 	Looked time.Time `json:"looked"`
+	// Offered are the repairs that the user was offered with it.
+	Offered []string `json:"offered,omitempty"`
 	// Newest is since when the last part of a combined condition holds.
 	Newest time.Time `json:"newest,omitzero"`
 }

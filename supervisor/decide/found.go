@@ -114,7 +114,7 @@ func optionsOfFinding(s *protocol.Snapshot, f *protocol.Finding, t *protocol.Tas
 		return nil
 	}
 	var list []rules.Option
-	if t != nil && t.Requeue && t.Outcome != nil && !t.Outcome.Succeeded() && mayChange(s) {
+	if t != nil && t.Requeue && t.Outcome != nil && !t.Outcome.Succeeded() && mayOffer(s) {
 		list = options(OptionRetry)
 	}
 	return append(list, rules.Option{ID: OptionDone, Label: f.Settle})
@@ -122,7 +122,7 @@ func optionsOfFinding(s *protocol.Snapshot, f *protocol.Finding, t *protocol.Tas
 
 // pidsToEnd lists the processes that outlived their leader where steward only observes: a person may end them.
 func pidsToEnd(s *protocol.Snapshot, agent string) (pids []string) {
-	if a, known := s.Agent(agent); known && !s.Act {
+	if a, known := s.Agent(agent); known && !s.Act && !s.Asks() {
 		for _, o := range a.Orphans {
 			pids = append(pids, strconv.Itoa(o.PID))
 		}

@@ -16,8 +16,11 @@ func lose(c *taskCase, r *taskRuling, twice bool, why protocol.Cause) {
 	}
 	// If the incident about the agent's death names the task, no second incident is needed.
 	if told := c.agent.dead() && c.agent.agent.Presence != protocol.PresenceGone || leaderDead(c); !mayChange(c.s) && c.t.Foreign && !told {
-		// steward may not touch it
-		r.tellTask(c, rules.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: c.t.Blocking, Options: careOptions()},
+		list := careOptions()
+		if c.s.Asks() && c.t.Answers {
+			list = options(OptionRetry, OptionComplete, OptionDone)
+		}
+		r.tellTask(c, rules.Alert{Kind: "task_lost", Severity: protocol.High, Blocking: c.t.Blocking, Options: list},
 			rules.Notice{Phrase: protocol.PhraseTaskLost, Cause: why})
 	}
 	switch {
@@ -63,10 +66,13 @@ func requeueLost(c *taskCase, r *taskRuling, twice bool, why protocol.Cause) {
 func requeue(c *taskCase, r *taskRuling, judged rules.Ruling, reason protocol.Reason, twice bool) {
 	why := ruled(protocol.ReasonRetry, judged)
 	r.verdict = TaskVerdict{State: protocol.TaskWaiting, Cause: why}
-	if c.now.Before(judged.Due) {
+	if c.now.Before(judged.Due) && !c.s.Asks() { // a person who is asked need not wait
 		r.verdict.NotBefore = judged.Due
 		r.rescanAt(judged.Due, c.now)
 		return
+	}
+	if c.s.Asks() {
+		r.verdict.Cause = because(protocol.ReasonAwaits, protocol.Facts{Name: "your answer"})
 	}
 	if judged.Counted && !spend(c, r) {
 		r.verdict.Cause = because(protocol.ReasonBudget, protocol.Facts{})

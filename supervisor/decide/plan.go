@@ -17,6 +17,8 @@ type planner struct {
 	plan    Plan
 	taken   map[protocol.Subject]bool // subjects that a change is ordered for
 	present map[string]bool           // keys of the conditions that hold now
+	// conditions are told when all of them are known: a repair that waits is an option of the condition that it ends.
+	conditions []condition
 	// reissued: an overdue retry is issued by this decision.
 	reissued bool
 }
@@ -34,9 +36,7 @@ func newPlanner(e *env) *planner {
 
 // merge enters a ruling about a subject of the project in the plan.
 func (p *planner) merge(project string, r *ruling) {
-	for _, c := range r.conditions {
-		p.tell(c)
-	}
+	p.conditions = append(p.conditions, r.conditions...)
 	for _, c := range r.changes {
 		p.order(c)
 	}
@@ -108,6 +108,7 @@ func (p *planner) tell(c condition) {
 	if a.Occurrence == "" {
 		a.Occurrence = stamp(p.stands(a))
 	}
+	p.offer(&a)
 	p.logIncident(a)
 	if head, known := p.view.Incidents[a.Key]; known && head.Has(a) {
 		return

@@ -36,12 +36,12 @@ func (r *ruling) change(s *protocol.Snapshot, why protocol.Cause, c protocol.Cha
 	}
 	isLog := c.Verb == protocol.VerbLog
 	switch {
-	case s.Busy:
-		return false
 	case !mayChange(s):
-		if !isLog {
+		if !isLog { // also while the project is being scanned: what waits is offered to the user all the time
 			r.waiting = append(r.waiting, c)
 		}
+		return false
+	case s.Busy:
 		return false
 	case isLog:
 	case r.changed:
@@ -128,6 +128,8 @@ const (
 	OptionDone     = "done"     // the human has taken care of it
 	OptionWait     = "wait"     // for the rules to take their course
 	OptionGiveUp   = "give_up"  // end the tasks of a dead agent
+	OptionRepair   = "repair"   // make the changes that wait for the human's word
+	OptionEnd      = "end"      // the same, where they end processes
 )
 
 // options lists options by their ids.

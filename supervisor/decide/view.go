@@ -68,8 +68,10 @@ type Plan struct {
 	Open bool `json:"-"`
 	// Claims are the tasks that have room, or were promised it.
 	Claims []capacity.Reservation `json:"-"`
-	// Waiting are the changes that are not made because steward only observes, is paused, or yields.
+	// Waiting are the changes that are not made because steward asks first, only observes, is paused, or yields. Offers are
+	// those of them that a person can order with an option of an incident.
 	Waiting []protocol.Change `json:"-"`
+	Offers  []Offer           `json:"-"`
 }
 
 // Empty reports whether the plan asks for nothing.

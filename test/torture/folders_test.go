@@ -129,7 +129,7 @@ func TestFolderThatMayNotBeWritten(t *testing.T) {
 		if err := s.Ready(); err != nil || s.Lock == nil {
 			t.Errorf("it may be written: %v, %v", err, s.Lock)
 		}
-		speaker, err := daemon.Adapters[0].Speak(config.ProjectRef{Path: dir}, config.Defaults(), true)
+		speaker, err := daemon.Adapters[0].Speak(config.ProjectRef{Path: dir}, config.Defaults(), true, protocol.ModeAct)
 		if err == nil || !strings.Contains(err.Error(), "another steward acts in this project ({") {
 			t.Errorf("a second steward: %v", err)
 		}

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -185,12 +186,12 @@ func OpenProject(ref config.ProjectRef, cfg config.Config, alone bool) superviso
 			}
 			return err
 		},
-		Open: func(name string) (supervisor.Speaker, error) {
+		Open: func(name string, mode protocol.Mode) (supervisor.Speaker, error) {
 			ad, ok := AdapterNamed(name)
 			if !ok {
 				return supervisor.Speaker{}, fmt.Errorf("this version does not support protocol %s", name)
 			}
-			return ad.Speak(ref, cfg, alone)
+			return ad.Speak(ref, cfg, alone, cmp.Or(mode, protocol.Mode(ref.Mode(name))))
 		},
 	}
 }
@@ -209,16 +210,21 @@ func FolderOf(dir string) (supervisor.Folder, error) {
 	return supervisor.Folder{Path: path, Device: id.Device, Inode: id.Inode, Born: id.Born}, err
 }
 
-func (ad adapter) Speak(ref config.ProjectRef, cfg config.Config, alone bool) (supervisor.Speaker, error) {
-	act := ref.Mode(ad.Name) != "observe"
+// Speak opens the adapter. Where steward only observes, it takes the project's guard lock for the time of a person's order, and
+// no other lock.
+func (ad adapter) Speak(ref config.ProjectRef, cfg config.Config, alone bool, mode protocol.Mode) (supervisor.Speaker, error) {
 	guard, only := guard(GuardLock), &ProjectLock{Dir: ref.Path, Own: ad.Own(ref.Path)}
-	if act && alone {
+	observe := mode == protocol.ModeObserve
+	if !observe && alone {
 		guard = only.Guarded
 	}
 	a := ad.Open(ref.Path, cfg, guard)
-	s := supervisor.Speaker{Adapter: a, Act: act, Close: a.Close}
-	if !act {
-		s.Why = fmt.Sprintf("%s is only observed; repairs wait for: [project.mode] %s = \"act\"", ad.Name, ad.Name)
+	s := supervisor.Speaker{Adapter: a, Mode: mode, Close: a.Close}
+	switch mode {
+	case protocol.ModeObserve:
+		s.Why = fmt.Sprintf("%s is only observed; to be asked before each repair: steward mode %s %[1]s ask", ad.Name, ref.Name)
+	case protocol.ModeAsk:
+		s.Why = fmt.Sprintf("steward asks before each repair of %s; to let it repair: steward mode %s %[1]s act", ad.Name, ref.Name)
 	}
 	if p, ok := a.(publisher); ok {
 		s.Publish = p.Publish
@@ -226,7 +232,7 @@ func (ad adapter) Speak(ref config.ProjectRef, cfg config.Config, alone bool) (s
 	if b, ok := a.(beater); ok {
 		s.Keep = b.Keep
 	}
-	if !act || !alone {
+	if observe || !alone {
 		return s, nil
 	}
 	if err := only.Ready(); errors.Is(err, platform.ErrLocked) {

@@ -14,6 +14,7 @@ import (
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/ralph"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // answers takes the operator's answers. Every answer takes the same path, whatever its source: judge it, check that it can be written, record it in the
@@ -39,7 +40,7 @@ func (a *answers) accept(ctx context.Context, key string, r escalate.Reply) (esc
 		return i, fmt.Errorf("answer incident %s: %w", i.Key, err)
 	}
 	// Reject an answer that cannot be written before it counts as given.
-	first := &protocol.Answer{Label: r.Option, By: r.By, Stop: r.Stop, Requirements: r.Requirements}
+	first := &protocol.Answer{Key: i.Key, Label: r.Option, By: r.By, Stop: r.Stop, Requirements: r.Requirements}
 	if at := slices.IndexFunc(i.Options, func(o rules.Option) bool { return o.ID == r.Option || o.Label == r.Option }); at >= 0 {
 		first.Option = i.Options[at].ID
 	}
@@ -92,11 +93,13 @@ func (a *answers) write(ctx context.Context, i escalate.Incident, given *protoco
 	switch subject.Kind {
 	case protocol.KindQuestion, protocol.KindTask, protocol.KindAgent:
 	default:
-		return nil // no agent waits for this answer, only steward
+		if !decide.IsRepair(given.Option) {
+			return nil // no agent waits for this answer, only steward
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	c := supervisor.Command{Verb: "answer", Subject: protocol.Query(subject), Answer: given, Try: try}
+	c := supervisor.Command{Verb: "answer", Subject: protocol.Query(subject), Answer: given, Try: try, Occurrence: i.Occurrence}
 	if i.Lasting {
 		c.Saw = i.Occurrence
 	}

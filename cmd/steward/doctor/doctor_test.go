@@ -216,7 +216,7 @@ func TestDoctorProject(t *testing.T) {
 		change(&f)
 		return judgeProject(f)
 	}
-	const ok = `ok p: /p: agentstatus \(act\), ralph \(observe\)`
+	const ok = `ok p: /p: agentstatus \(act\), ralph \(ask\)`
 	many := &supervisor.ProjectReport{Faults: make([]protocol.Fault, status.ShownFaults+2)}
 	judged(t, []judgement{
 		{"all is well", with(func(*projectFacts) {}), []string{ok}},
@@ -224,7 +224,9 @@ func TestDoctorProject(t *testing.T) {
 		{"missing", with(func(f *projectFacts) { f.folder = folderFacts{missing: true} }), []string{"fail p: there is no folder /p → .*/c"}},
 		{"unreadable", with(func(f *projectFacts) { f.folder.read = syscall.EACCES }), []string{"fail p: /p cannot be read: permission denied"}},
 		{"read-only", with(func(f *projectFacts) { f.folder.write = syscall.EROFS }), []string{ok, "fail p: /p cannot be written: read-only"}},
-		{"read-only, observed", with(func(f *projectFacts) { f.folder.write, f.protocols = syscall.EROFS, []string{"ralph"} }), []string{"ok p: "}},
+		{"read-only, observed", with(func(f *projectFacts) {
+			f.folder.write, f.protocols, f.ordered = syscall.EROFS, []string{"ralph"}, map[string]supervisor.ModeOrder{"ralph": {Mode: protocol.ModeObserve}}
+		}), []string{"ok p: "}},
 		{"unknown to the daemon", with(func(f *projectFacts) { f.running = true }), []string{ok, "warn p: .*does not look after it → steward reload"}},
 		{"known to the daemon by another name", with(func(f *projectFacts) { f.running, f.twin = true, true }), []string{ok}},
 		{"many faults", with(func(f *projectFacts) { f.running, f.report = true, many }),

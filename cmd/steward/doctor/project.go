@@ -23,6 +23,7 @@ type projectFacts struct {
 	ref       config.ProjectRef
 	folder    folderFacts
 	protocols []string
+	ordered   map[string]supervisor.ModeOrder // by protocol
 	report    *supervisor.ProjectReport
 	running   bool // a daemon answers
 	twin      bool // the daemon supervises this folder under another name
@@ -57,10 +58,18 @@ func (d *facts) knownProjects() []projectFacts {
 	return all
 }
 
+// mode is what steward does in a protocol of the project.
+func (f *projectFacts) mode(name string) string {
+	return cmp.Or(string(f.ordered[name].Mode), f.ref.Mode(name))
+}
+
 // project checks one project.
 func (d *facts) project(_ context.Context, f projectFacts) []Finding {
 	f.folder = folderAt(f.ref.Path)
 	f.protocols = daemon.OpenProject(f.ref, d.cfg, false).Detect()
+	if _, modes, err := daemon.OrdersAbout(d.paths.State, []config.ProjectRef{f.ref}); err == nil {
+		f.ordered = modes[f.ref.Name]
+	}
 	if f.running && f.report == nil {
 		f.twin = slices.ContainsFunc(d.projects, func(o projectFacts) bool { return o.report != nil && platform.SameFolder(o.ref.Path, f.ref.Path) })
 	}
@@ -96,8 +105,9 @@ func judgeProject(f projectFacts) []Finding {
 		return []Finding{broken(name, "let yourself read it: chmod u+rx "+terminal.ShellQuote(path), "%s cannot be read: %v", path, f.folder.read)}
 	}
 	all := []Finding{judgeSpoken(f)}
-	if acts := len(f.protocols) == 0 || slices.ContainsFunc(f.protocols, f.ref.Acts); acts && f.folder.write != nil {
-		all = append(all, broken(name, "make it writable for yourself, or have it only observed: [project.mode] in "+f.config,
+	writes := func(name string) bool { return f.mode(name) != config.ModeObserve }
+	if writes := len(f.protocols) == 0 || slices.ContainsFunc(f.protocols, writes); writes && f.folder.write != nil {
+		all = append(all, broken(name, "make it writable for yourself, or have it only observed: steward mode "+f.ref.Name+" PROTOCOL observe",
 			"%s cannot be written: %v", path, f.folder.write))
 	}
 	return append(all, judgeReport(f)...)
@@ -109,7 +119,7 @@ func judgeSpoken(f projectFacts) Finding {
 	}
 	var how []string
 	for _, p := range f.protocols {
-		how = append(how, p+" ("+f.ref.Mode(p)+")")
+		how = append(how, p+" ("+f.mode(p)+")")
 	}
 	return working(f.ref.Name, "%s: %s", f.ref.Path, strings.Join(how, ", "))
 }

@@ -70,22 +70,26 @@ func Read(ctx context.Context, a *cli.App) *List {
 		cfg = config.Defaults()
 		l.troubles = append(l.troubles, err)
 	}
-	l.look(ctx, a.KnownProjects(cfg, paths), cfg)
+	l.look(ctx, paths.State, a.KnownProjects(cfg, paths), cfg)
 	return l
 }
 
-// look adds the projects' tasks and agents.
-func (l *List) look(ctx context.Context, refs []config.ProjectRef, cfg config.Config) {
+// look adds the projects' tasks and agents. state is steward's state folder.
+func (l *List) look(ctx context.Context, state string, refs []config.ProjectRef, cfg config.Config) {
+	_, modes, err := daemon.OrdersAbout(state, refs)
+	if err != nil {
+		l.troubles = append(l.troubles, err)
+	}
 	for _, ref := range refs {
 		project := daemon.OpenProject(ref, cfg, false)
 		for _, name := range project.Detect() {
-			s, err := project.Open(name)
+			s, err := project.Open(name, modes[ref.Name][name].Mode)
 			if err != nil {
 				l.troubles = append(l.troubles, fmt.Errorf("open %s: %w", ref.Path, err))
 				continue
 			}
 			l.closers = append(l.closers, s.Close)
-			if !s.Act {
+			if s.Mode == protocol.ModeObserve {
 				continue
 			}
 			now := time.Now()

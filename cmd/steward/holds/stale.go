@@ -87,7 +87,7 @@ func ReleaseStale(ctx context.Context, a *cli.App, dir string) (released int) {
 	refs := slices.DeleteFunc(withFolder(a.KnownProjects(cfg, paths), dir, cfg), func(ref config.ProjectRef) bool { return !mayHold(ref.Path, cfg.Envelope.Messages) })
 	l := &List{}
 	defer l.Close()
-	l.look(ctx, refs, cfg)
+	l.look(ctx, paths.State, refs, cfg)
 	now := time.Now()
 	for _, h := range l.Tasks() {
 		if h.isStale(now) && h.Free(ctx, protocol.ReasonLease, "the hold outlived its lease, and no steward is running") == nil {
