@@ -123,7 +123,7 @@ const (
 // Report is what an agent, or the orchestrator, says about a task.
 type Report struct {
 	Kind     ReportKind
-	Agent    string
+	Agent    string // who reports; "", of ReportApproved, ReportRejected and ReportCancel: as the protocol's document implies
 	To       string // who gets it; "": as the protocol's document implies
 	Summary  string
 	Percent  float64 // of ReportProgress, 0 to 100

@@ -109,6 +109,9 @@ func (c *Client) assignment(r *record) protocol.Assignment {
 			a.Attempt++
 		}
 	}
+	if r.status == rejected && c.view().rejections(r) < mostAttempts { // protocol 003, Task State Transitions: reset for retry
+		a.State, a.Waits = protocol.TaskWaiting, cmp.Or(a.Waits, "rejected: the team lead assigns it again")
+	}
 	who, kind := c.turn(r)
 	if claim := c.claimTo(r); claim != nil {
 		who, a.Worker = claim.Agent, claim.Worker

@@ -49,14 +49,19 @@ type questionMessage struct {
 // Report says how a task goes on or how it ended. Errors: protocol.ErrNoTask, ErrEnded, ErrTaken if another agent has the
 // task, *InvalidError for an illegal step or a message that breaks the document, ErrUnsupported.
 func (c *Client) Report(ctx context.Context, id string, rep protocol.Report, now time.Time) (protocol.Receipt, error) {
-	role, err := roleOf(rep.Agent)
-	if err != nil {
-		return protocol.Receipt{}, err
+	role, err := "", error(nil)
+	if rep.Agent != "" {
+		if role, err = roleOf(rep.Agent); err != nil {
+			return protocol.Receipt{}, err
+		}
 	}
 	return c.act(ctx, now, func() (done protocol.Receipt, err error) {
 		r, err := c.task(id)
 		if err != nil {
 			return done, err
+		}
+		if role == "" {
+			role = c.implied(r, rep.Kind)
 		}
 		if r.status == completed && rep.Kind != protocol.ReportApproved {
 			return done, protocol.ErrEnded
@@ -66,6 +71,14 @@ func (c *Client) Report(ctx context.Context, id string, rep protocol.Report, now
 		}
 		return c.carryOut(r, role, rep)
 	})
+}
+
+// implied is the agent that a kind of report implies: the team lead judges, unless the developer refuses its task.
+func (c *Client) implied(r *record, kind protocol.ReportKind) string {
+	if kind == protocol.ReportRejected && r.status == inProgress && !c.reported(r) {
+		return developer
+	}
+	return lead
 }
 
 // carryOut does what one kind of report means for that agent.

@@ -31,7 +31,7 @@ func newCancelCommand(a *cli.App) *cobra.Command {
 			}
 			defer f.close()
 			if f.other != nil {
-				return f.other.report(c.Context(), f.task, protocol.Report{Kind: protocol.ReportCancel, Agent: role("", f.task.Source), Summary: why}, doing)
+				return f.other.report(c.Context(), f.task, protocol.Report{Kind: protocol.ReportCancel, Agent: role("", ""), Summary: why}, doing)
 			}
 			return f.cancel(c.Context(), f.detail, why)
 		},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +95,7 @@ func taskError(err error, doing string) error {
 
 // problemLines formats one line per problem.
 func problemLines(doing string, problems []string) error {
+	problems = slices.Compact(problems) // two checks may find the same
 	if len(problems) == 1 {
 		return errors.New(doing + ": " + terminal.Clean(problems[0]))
 	}

@@ -88,7 +88,8 @@ func (p *participant) receipt(r protocol.Receipt) error {
 
 // report carries out a report on a task.
 func (p *participant) report(ctx context.Context, t protocol.Assignment, r protocol.Report, doing string) error {
-	if r.Agent == "" {
+	judges := r.Kind == protocol.ReportApproved || r.Kind == protocol.ReportRejected || r.Kind == protocol.ReportCancel
+	if r.Agent == "" && !judges {
 		r.Agent = t.Agent
 	}
 	done, err := p.Report(ctx, t.ID, r, time.Now())

@@ -63,10 +63,7 @@ func (v *reporter) run(a *cli.App, c *cobra.Command, id string) error {
 	if r.Fields, r.Document, err = v.messageKeys.read(); err != nil {
 		return taskError(err, doing)
 	}
-	author := r.Kind == protocol.ReportApproved || r.Kind == protocol.ReportRejected && f.task.State == protocol.TaskWaiting
-	if r.Agent = role(v.agent, ""); r.Agent == "" && author {
-		r.Agent = f.task.Source
-	}
+	r.Agent = role(v.agent, "")
 	return f.other.report(ctx, f.task, r, doing)
 }
 
