@@ -79,7 +79,7 @@ func (c *Client) take(r *record, role, kind string, worker protocol.Identity) (d
 	if r.status == awaitingReview {
 		claim.Taken = r.updatedAt.At // its state stays
 	}
-	_, claim.Reports = c.newest(r.id, completionReport)
+	claim.Reports = c.sent[topic{r.id, completionReport}].n
 	done = protocol.Receipt{ID: r.id, State: taskStates[next], Path: c.assignment(r).Path}
 	if err := c.putClaim(claim); err != nil {
 		return done, err

@@ -179,7 +179,7 @@ func TestFlowOfTheDocument(t *testing.T) {
 		if q := c.queued(base); q.Tasks[0]["status"] != pending || q.Tasks[0]["rejectionReason"] != "no tests" || q.Current != nil {
 			t.Errorf("rejected: %+v", q)
 		}
-		if a, err := c.c.Show(t.Context(), "task-007", c.now()); err != nil || a.Attempt != 2 || !strings.Contains(string(a.Message), `"rejectionReason": "no tests"`) {
+		if a, err := c.c.Show(t.Context(), "task-007", c.now()); err != nil || a.Attempt != 2 || len(a.Feedback) != 1 || !strings.Contains(string(a.Feedback[0]), `"rejectionReason": "no tests"`) {
 			t.Errorf("%+v %s %v", a, a.Message, err)
 		}
 
@@ -309,7 +309,7 @@ func TestReturnedRefusedAsked(t *testing.T) {
 			t.Errorf("%+v %s", taskOf(t, s, "task-007"), protocoltest.Codes(s, "task-007"))
 		}
 		c.must(protocol.TaskRunning)(c.accept("task-007", "developer"))
-		c.must(protocol.TaskFailed)(c.report("task-007", "developer", protocol.ReportRejected, protocol.Report{Summary: "it is not possible"}))
+		c.must(protocol.TaskWaiting)(c.report("task-007", "developer", protocol.ReportRejected, protocol.Report{Summary: "it is not possible"}))
 		if q := c.queued(base); q.Tasks[0]["status"] != rejected || q.Tasks[0]["rejectionReason"] != "it is not possible" || c.pending("") != "" {
 			t.Errorf("%+v", q)
 		}

@@ -152,7 +152,7 @@ func (e editor) retry(r *record, action, code, why string) error {
 
 // platform returns the platform of a task's messages, else the project's, else custom.
 func (e editor) platform(task string) string {
-	if last, n := e.newest(task, taskAssignment); n > 0 {
+	if last := e.sent[topic{task, taskAssignment}]; last.n > 0 {
 		m, _ := jsonfile.Parse(e.raw(last.file, "messages", last.raw))
 		if word, _ := m.String("platform"); slices.Contains(platforms, word) {
 			return word

@@ -33,11 +33,11 @@ var flow = []stage{
 	{"accept", acts(developer), protocol.TaskRunning, "1 0"},
 	{"done", reports(developer, protocol.ReportDone), protocol.TaskWaiting, "1 1"},
 	{"review", acts(lead), protocol.TaskWaiting, "1 1"},
-	{"reject", reports(lead, protocol.ReportRejected), protocol.TaskPending, "2 1"},
-	{"accept again", acts(developer), protocol.TaskRunning, "2 1"},
-	{"return", reports(developer, protocol.ReportReturned), protocol.TaskPending, "2 1"},
-	{"accept once more", acts(developer), protocol.TaskRunning, "2 1"},
-	{"done again", reports(developer, protocol.ReportDone), protocol.TaskWaiting, "2 2"},
+	{"reject", reports(lead, protocol.ReportRejected), protocol.TaskPending, "1 1"},
+	{"accept again", acts(developer), protocol.TaskRunning, "1 1"},
+	{"return", reports(developer, protocol.ReportReturned), protocol.TaskPending, "1 1"},
+	{"accept once more", acts(developer), protocol.TaskRunning, "1 1"},
+	{"done again", reports(developer, protocol.ReportDone), protocol.TaskWaiting, "1 2"},
 	{"approve", reports(lead, protocol.ReportApproved), protocol.TaskDone, "0 0"},
 }
 

@@ -90,6 +90,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	s.Agents = v.agents()
 	s.Tasks = v.tasks()
 	s.Questions = v.questions()
+	s.Due = v.due()
 	s.Findings = v.findings(s.Tasks)
 	s.Measures = v.measures()
 	s.Faults = slices.Concat(s.Faults, p.Faults(), p.unusableIDs(v.queue.strange))

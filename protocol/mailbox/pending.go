@@ -11,51 +11,57 @@ import (
 
 // turn returns the agent whose turn it is to act on a task, and what it gets: a task to analyse, an assignment or a
 // completion report. "" means that no agent can take the task.
-func (c *Client) turn(r *record) (role, kind string) {
-	claim := c.claimTo(r)
+func (r *reader) turn(t *record) (role, kind string) {
+	claim := r.claimTo(t)
 	switch {
-	case c.held(claim):
+	case r.held(claim):
 		return "", ""
-	case r.status == pending:
-		if _, n := c.newest(r.id, taskAssignment); n > 0 {
+	case t.status == pending:
+		if r.sent[topic{t.id, taskAssignment}].n > 0 {
 			return developer, taskAssignment
 		}
 		return lead, "task"
-	case r.status == inProgress && claim != nil && claim.Waiting:
+	case t.status == inProgress && claim != nil && claim.Waiting:
 		return developer, taskAssignment
-	case r.status == awaitingReview, c.reported(r):
+	case t.status == awaitingReview, r.reported(t):
 		return lead, completionReport
 	}
 	return "", ""
 }
 
-// sent is a message with its mailbox.
+// topic is what messages of one type say about one task.
+type topic struct{ task, kind string }
+
+// sent are the messages about a topic in the layout in use: the newest with its file, and how many there are.
 type sent struct {
 	*message
 	file string
+	n    int
 }
 
-// newest returns the newest message of a type about a task, in the layout in use, and how many of them there are.
-func (r *reader) newest(task, kind string) (last sent, n int) {
-	for m, l := range allMessages(r.mail()) {
-		if !m.used || l.kind != kind || l.task != task {
-			continue
+// sort finds the messages about each topic.
+func (r *reader) sort() {
+	r.sent = map[topic]sent{}
+	used, _ := r.inUse()
+	for m, l := range allMessages(used.mail(true)) {
+		at := topic{l.task, l.kind}
+		last := r.sent[at]
+		if last.message == nil || !l.at.Before(last.at) {
+			last.message, last.file = l, m.file
 		}
-		if n++; last.message == nil || !l.at.Before(last.at) {
-			last = sent{l, m.file}
-		}
+		last.n++
+		r.sent[at] = last
 	}
-	return last, n
 }
 
 // reported reports whether the developer has reported on a task in progress, whose status was not updated: a crash came
 // between, or the orchestrator ended. Its work is done.
 func (r *reader) reported(t *record) bool {
-	last, n := r.newest(t.id, completionReport)
+	last := r.sent[topic{t.id, completionReport}]
 	if claim := r.claimTo(t); claim != nil {
-		return t.status == inProgress && n > claim.Reports
+		return t.status == inProgress && last.n > claim.Reports
 	}
-	return t.status == inProgress && n > 0 && !last.at.Before(t.updated.Truncate(time.Second))
+	return t.status == inProgress && last.n > 0 && !last.at.Before(t.updated.Truncate(time.Second))
 }
 
 // Pending lists the tasks that wait for an agent, as the program orders them: by priority, then by age.
@@ -96,10 +102,10 @@ func (c *Client) Show(ctx context.Context, id string, now time.Time) (protocol.A
 
 // taskStates says how steward names the protocol's states.
 var taskStates = map[string]protocol.TaskState{pending: protocol.TaskPending, inProgress: protocol.TaskRunning,
-	awaitingReview: protocol.TaskWaiting, completed: protocol.TaskDone, rejected: protocol.TaskFailed}
+	awaitingReview: protocol.TaskWaiting, completed: protocol.TaskDone, rejected: protocol.TaskWaiting}
 
 // assignment describes a task. Its message is the newest report if the task awaits its review, else the newest assignment,
-// else its entry in queue.json.
+// else its entry in queue.json. The reason of a rejection is in that entry.
 func (c *Client) assignment(r *record) protocol.Assignment {
 	used, _ := c.inUse()
 	a := protocol.Assignment{ID: r.id, Agent: developer, Source: "team-lead", Title: r.title, State: taskStates[r.status], Priority: r.priority,
@@ -119,23 +125,33 @@ func (c *Client) assignment(r *record) protocol.Assignment {
 			a.State = protocol.TaskPending
 		}
 	}
+	if r.status == rejected && c.view().rejections(r) >= mostAttempts {
+		a.State = protocol.TaskFailed
+	}
 	if a.Type = cmp.Or(kind, r.kind); who == lead {
 		a.Agent = "team-lead"
 	}
 	if kind == "task" {
 		a.Source = "user"
 	}
-	message := sent{}
+	message, entry := sent{}, c.raw(used.queueFile(), "tasks", r.sum)
+	if entry == nil {
+		entry = c.raw(used.queueFile(), "completed", r.sum)
+	}
 	if r.status == awaitingReview || kind == completionReport {
-		message, _ = c.newest(r.id, completionReport)
+		message = c.sent[topic{r.id, completionReport}]
 	}
 	if message.message == nil && r.status != completed {
-		message, _ = c.newest(r.id, taskAssignment)
+		message = c.sent[topic{r.id, taskAssignment}]
 	}
-	if message.message != nil {
+	if a.Message = entry; message.message != nil {
 		a.Path, a.Message = c.absolute(message.file), c.raw(message.file, "messages", message.raw)
-	} else if a.Message = c.raw(used.queueFile(), "tasks", r.sum); a.Message == nil {
-		a.Message = c.raw(used.queueFile(), "completed", r.sum)
+		if r.reason != "" {
+			a.Feedback = append(a.Feedback, entry)
+		}
+	}
+	if answer := c.sent[topic{r.id, answerKind}]; answer.message != nil && r.status != completed {
+		a.Feedback = append(a.Feedback, c.raw(answer.file, "messages", answer.raw))
 	}
 	return a
 }

@@ -25,7 +25,8 @@ type readings struct {
 	orchestrator orchestrator
 	history      history
 	silences     map[string]silence // by role
-	begun        bool               // the first scan is over: anything new has appeared since then
+	sent         map[topic]sent
+	begun        bool // the first scan is over: anything new has appeared since then
 	unusable     map[string]*protocol.Fault
 }
 
@@ -48,6 +49,7 @@ func (r *reader) read() {
 	r.history.follow(&r.Clock, &used.queue, r.attempts)
 	st := r.status()
 	r.orchestrator.judge(r.Folder, &r.pid, st)
+	r.sort()
 	r.silences = heard(&r.Clock, st, r.silences)
 	r.begun = true
 }

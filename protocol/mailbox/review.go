@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/folder"
@@ -34,7 +33,7 @@ func (v reviewer) approve(r *record) (done protocol.Receipt, err error) {
 	case r.status != awaitingReview && !v.reported(r):
 		return done, illegal(r, "only a task that awaits its review can be approved")
 	}
-	if report, n := v.newest(r.id, completionReport); n > 0 && report.build.status == buildFailed {
+	if report := v.sent[topic{r.id, completionReport}]; report.n > 0 && report.build.status == buildFailed {
 		done.Note = "its report says that the build failed"
 	}
 	if err := v.sign(lead, "idle", nil); err != nil {
@@ -90,10 +89,10 @@ func (v reviewer) clearAll(id string) (n int, err error) {
 	return n, nil
 }
 
-// reject rejects a task with its reason. The team lead's rejection resets the task to pending at once and assigns it again
-// with the reason, unless it was the last of mostAttempts; the developer's leaves it to the team lead.
+// reject rejects a task with its reason. The team lead's rejection resets the task to pending at once, unless it was
+// the last of mostAttempts; the developer's leaves it to the team lead.
 func (v reviewer) reject(r *record, role string, rep protocol.Report) (done protocol.Receipt, err error) {
-	done = v.receipt(r, protocol.TaskFailed, "")
+	done = v.receipt(r, protocol.TaskWaiting, "")
 	reason := cmp.Or(rep.Summary, strings.Join(rep.Issues, "; "))
 	switch {
 	case len(rep.Fields) > 0 || rep.Document != nil:
@@ -125,23 +124,12 @@ func (v reviewer) reject(r *record, role string, rep protocol.Report) (done prot
 	return v.again(r, reason, done)
 }
 
-// again assigns a rejected task once more, with the reason of the rejection.
+// again resets a rejected task to pending. The developer finds the reason in its entry in queue.json.
 func (v reviewer) again(r *record, reason string, done protocol.Receipt) (protocol.Receipt, error) {
-	last, assigned := v.newest(r.id, taskAssignment)
-	switch n := v.view().rejections(r); {
-	case n >= mostAttempts:
+	if n := v.view().rejections(r); n >= mostAttempts {
+		done.State = protocol.TaskFailed
 		done.Note = fmt.Sprintf("it was rejected %d times and stays rejected: assign it again with other instructions", n)
 		return done, nil
-	case assigned == 0:
-		done.Note = "no assignment of it is left: it stays rejected until it is assigned again"
-		return done, nil
-	}
-	doc, err := compose(nil, v.raw(last.file, "messages", last.raw), map[string]any{"rejectionReason": folder.Short(reason, folder.MaxAnswer), "timestamp": jsonfile.FormatTime(v.Now)})
-	if err != nil {
-		return done, err
-	}
-	if err := v.send(v.boxFor(developer), doc, time.Time{}); err != nil {
-		return done, err
 	}
 	if err := v.retry(r, protocol.ActionRetry, rejectedCode, reason); err != nil {
 		return done, err

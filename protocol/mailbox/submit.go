@@ -204,7 +204,7 @@ func (c *Client) handOver(r *record, doc jsonfile.Object) error {
 	case c.orchestrator.lives():
 		return nil
 	case r.status == inProgress:
-		_, n := c.newest(r.id, completionReport)
+		n := c.sent[topic{r.id, completionReport}].n
 		if err := c.putClaim(workClaim{Task: r.id, Agent: developer, Taken: r.updatedAt.At, Reports: n, Waiting: true}); err != nil {
 			return err
 		}

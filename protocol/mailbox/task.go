@@ -39,6 +39,9 @@ func (v *queueView) task(r *record) protocol.Task {
 	switch r.status {
 	case pending:
 		t.Visible = true
+		if who, _ := v.turn(r); who == lead && !v.orchestrator.lives() {
+			t.Agent = lead
+		}
 	case inProgress:
 		v.fly(&t, r)
 	case awaitingReview:
@@ -60,6 +63,14 @@ func (v *queueView) since(r *record) time.Time {
 		return k.since
 	}
 	return v.Past(r.ended())
+}
+
+// due returns the team lead's names if a task waits for it and no orchestrator starts it.
+func (v *queueView) due() []string {
+	if v.orchestrator.lives() || !slices.ContainsFunc(v.queue.tasks, func(r record) bool { who, _ := v.turn(&r); return who == lead }) {
+		return nil
+	}
+	return []string{"team-lead", lead}
 }
 
 // fly fills in the evidence that work on a task in progress goes on, or is over.
