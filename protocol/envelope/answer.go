@@ -17,6 +17,12 @@ const answerKey = "answer_key"
 // cancelledKey marks a resolution that ends its task: no new assignment is expected.
 const cancelledKey = "cancelled"
 
+// errorCode and errorSeverity are keys of steward's in the blocker of a failed run.
+const (
+	errorCode     = "error_code"
+	errorSeverity = "error_severity"
+)
+
 // resolution is an operator's answer (protocol 004, BLOCKER_RESOLUTION). Steward adds the last three keys: the id of the
 // question, the answer's own key, and the operator's name.
 type resolution struct {

@@ -102,11 +102,19 @@ func (p *Project) auditEvents() []protocol.Event {
 	return list
 }
 
+// writeEvent writes what an event asks for: a line of the audit log, or the refusal of an assignment.
+func (p *Project) writeEvent(c protocol.Change) error {
+	switch c.Event {
+	case "audit":
+		return p.logAudit(c)
+	case eventIncomplete:
+		return p.refuse(c)
+	}
+	return fmt.Errorf("%s of event %q: %w", c.Verb, c.Event, protocol.ErrUnsupported)
+}
+
 // logAudit copies one message, once. It rereads the message: changed content makes it another message.
 func (p *Project) logAudit(c protocol.Change) error {
-	if c.Event != "audit" {
-		return fmt.Errorf("%s of event %q: %w", c.Verb, c.Event, protocol.ErrUnsupported)
-	}
 	p.audit.read()
 	sum := jsonfile.Sum(c.Ref.Sum)
 	if p.audit.known[sum] {

@@ -13,7 +13,7 @@ type board struct {
 	tasks    map[string]*task        // "" holds the blockers that name no task
 	changed  map[string]bool         // tasks with added or removed messages
 	unusable map[*message]bool       // messages that cannot be tracked
-	works    map[string]*work        // by task
+	works    map[string]*workRecord  // by task
 	approved map[string]jsonfile.Sum // by task: the newest completion that was approved
 	validate bool                    // a completion counts only once it is approved (Options.Validate)
 	messages int
@@ -67,8 +67,8 @@ func (b *board) remove(m *message) {
 }
 
 // setWorks enters the records of work.
-func (b *board) setWorks(found map[string]*work) {
-	for _, list := range []map[string]*work{b.works, found} {
+func (b *board) setWorks(found map[string]*workRecord) {
+	for _, list := range []map[string]*workRecord{b.works, found} {
 		for id := range list {
 			b.touch(id)
 		}

@@ -149,7 +149,7 @@ func (c *Client) free(t *task) bool {
 	if k := t.claim(); k != nil && (!k.Waiting || c.p.opts.Alive(k.Worker)) {
 		return false
 	}
-	return !t.over() && !t.stopped && (t.stage == stageAssigned || t.stage == stageRejected)
+	return !t.over() && !t.stopped && t.failed() == nil && (t.stage == stageAssigned || t.stage == stageRejected)
 }
 
 // waits says why a free task may not be started now; "" if it may be.
@@ -182,8 +182,12 @@ func (c *Client) assignment(t *task) protocol.Assignment {
 		a.Worker = k.Worker
 	}
 	switch _, awaits := t.inHand(); {
+	case t.cancelled != nil:
+		a.State, a.Cancelled = protocol.TaskFailed, true
 	case t.over():
 		a.State = protocol.TaskDone
+	case t.failed() != nil:
+		a.State = protocol.TaskFailed
 	case c.free(t):
 		a.State = protocol.TaskPending
 		if a.Waits = c.waits(t); a.Waits != "" {

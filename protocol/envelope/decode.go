@@ -1,6 +1,7 @@
 package envelope
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -100,6 +101,13 @@ func decodeAssignment(m *message, o jsonfile.Object, d deployers) {
 	} else if text(o, "acceptance_criteria") != "" {
 		a.criteria = 1
 	}
+	if o.Has("pipeline") {
+		var err error
+		if a.pipeline, err = pipelineRoles(lines(o, "pipeline")); err != nil {
+			m.note("schema", protocol.Medium, "pipeline", clean(err.Error(), maxText))
+			a.pipeline = nil
+		}
+	}
 	a.priority, _ = protocol.ParsePriority(text(o, "priority"))
 	context, _ := o.Object("context")
 	a.project = strings.ToLower(text(context, "project"))
@@ -165,6 +173,9 @@ func (out *output) missing(status string, validation jsonfile.Object) string {
 
 func decodeRejection(m *message, o jsonfile.Object, _ deployers) {
 	m.to, m.answer = text(o, "to_agent"), &answer{text: text(o, "reason"), deadline: momentOf(o.Get("deadline"))}
+	if m.from == sender {
+		m.answer.question, _ = o.String("in_reply_to")
+	}
 }
 
 func decodeResolution(m *message, o jsonfile.Object, _ deployers) {
@@ -190,6 +201,9 @@ func decodeBlocker(m *message, o jsonfile.Object, _ deployers) {
 	}
 	if severity := protocol.Severity(strings.ToLower(text(o, "severity"))); severity.Rank() > 0 || severity == protocol.Info {
 		b.severity = severity
+	}
+	if code := text(o, errorCode); code != "" {
+		b.failure = &protocol.Failure{Code: code, Message: b.text, Severity: cmp.Or(text(o, errorSeverity), "error")}
 	}
 	context, p := o.String("context")
 	if p == jsonfile.Wrong {

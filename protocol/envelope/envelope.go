@@ -172,7 +172,7 @@ func (p *Project) subject(task string) protocol.Subject {
 // changes carry out the verbs that this protocol supports.
 var changes = map[protocol.Verb]func(*Project, protocol.Change) error{
 	protocol.VerbHold: (*Project).hold, protocol.VerbRelease: (*Project).release, protocol.VerbRenew: (*Project).renew,
-	protocol.VerbLog: (*Project).logAudit, protocol.VerbAnswer: (*Project).answer, protocol.VerbRequeue: (*Project).requeue,
+	protocol.VerbLog: (*Project).writeEvent, protocol.VerbAnswer: (*Project).answer, protocol.VerbRequeue: (*Project).requeue,
 }
 
 // Apply carries out one change: hold, release, renew, log (Event "audit") or answer. Every file is compared with the

@@ -12,7 +12,10 @@ func agentName(name string) string { return strings.TrimSuffix(fold(name), "_AGE
 
 func isAuditor(name string) bool { return agentName(name) == "SECURITY_AUDITOR" }
 
-func isOrchestrator(name string) bool { return agentName(name) == "ORCHESTRATOR" }
+// orchestrator is the document's name of the agent that directs the others.
+const orchestrator = "ORCHESTRATOR"
+
+func isOrchestrator(name string) bool { return agentName(name) == orchestrator }
 
 // deployers are the names of agents whose tasks are all deployments.
 type deployers []string

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -177,6 +178,9 @@ var receivers = map[string]string{"": "", "task_assignment": "", orderPipeline: 
 // order is an Order as a message.
 func (c *Client) order(o protocol.Order) (*letter, error) {
 	kind := strings.ToLower(o.Type)
+	if o.Fields["pipeline"] != nil {
+		kind = orderPipeline
+	}
 	implied, known := receivers[kind]
 	if !known {
 		return nil, folder.Invalid([]string{fmt.Sprintf("type %q is not one of task_assignment, pipeline, security_review, deployment", folder.Line(o.Type, 40))})
@@ -203,6 +207,9 @@ func (c *Client) order(o protocol.Order) (*letter, error) {
 	if project, _ := o.Fields["context.project"].(string); c.p.source.deployers.has(to) {
 		l.set("related_tasks", c.newestReview(project))
 	}
+	if kind == orderPipeline {
+		l.set("context.project", l.task)
+	}
 	if l.set("blocked_by", nil); len(o.After) > 0 {
 		l.set("blocked_by", o.After)
 	}
@@ -216,11 +223,13 @@ func (c *Client) order(o protocol.Order) (*letter, error) {
 		l.set("from_agent", o.From)
 	}
 	if kind == orderPipeline {
-		roles, err := pipelineRoles(o.Fields["pipeline"])
+		roles, err := pipelineRoles(cmp.Or(o.Fields["pipeline"], any(list(given, "pipeline"))))
 		if err != nil {
 			return nil, err
 		}
-		l.set("pipeline", roles)
+		if l.set("pipeline", roles); len(l.task) > 100 {
+			return nil, folder.Invalid([]string{"task_id is longer than 100 characters: the ids of the pipeline's tasks begin with it"})
+		}
 	}
 	return l, nil
 }
@@ -260,4 +269,48 @@ func (c *Client) newestReview(project string) (ids []string) {
 		}
 	}
 	return ids
+}
+
+// sender is steward's own name in a message that no agent sends.
+const sender = "steward"
+
+// eventIncomplete asks for the refusal of an assignment that lacks required fields.
+const eventIncomplete = "incomplete"
+
+// refusals lists the assignments whose sender must be told that required fields are missing, once for each version.
+func (v *view) refusals(list []*task) (events []protocol.Event) {
+	for _, t := range list {
+		if v.incomplete(t) == "" || refused(t) {
+			continue
+		}
+		events = append(events, protocol.Event{Subject: protocol.Subject{Kind: protocol.KindTask, ID: t.id}, Name: eventIncomplete, Agent: t.assigned.from,
+			At: t.assigned.at, Text: "its sender does not know yet that the assignment is incomplete", Ref: t.assigned.ref()})
+	}
+	return events
+}
+
+// refused reports whether the sender of the newest assignment was told that it is incomplete.
+func refused(t *task) bool {
+	return slices.ContainsFunc(t.messages, func(m *message) bool {
+		return m.kind == rejects && m.from == sender && m.answer.question == string(t.assigned.sum)
+	})
+}
+
+// refuse tells the sender of an incomplete assignment what it lacks: the document's nearest message is a TASK_REJECTION.
+func (p *Project) refuse(e protocol.Change) error {
+	t := p.fresh(e.Subject.ID)
+	switch {
+	case t == nil || t.assigned == nil || openName(t.assigned.file) != openName(e.Ref.Path) || t.assigned.ref().Sum != e.Ref.Sum:
+		return folder.Moved("the assignment is not the one that was judged")
+	case refused(t):
+		return nil
+	case p.view().incomplete(t) == "":
+		return folder.Moved("the assignment is complete now")
+	}
+	c := &Client{p}
+	l := newLetter("TASK_REJECTION", t.id, sender).set("to_agent", cmp.Or(t.assigned.from, orchestrator)).set("timestamp", c.stamp(t))
+	l.set("reason", "The assignment is incomplete, so its agent cannot begin").set("issues", strings.Split(t.assigned.assignment.lacks, "; "))
+	l.set("action_required", "Send the assignment again with these fields").set("next_review", "As soon as it is there")
+	_, err := c.send("rejection", l.set("in_reply_to", string(t.assigned.sum)), t.assigned.inLog())
+	return err
 }

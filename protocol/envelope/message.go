@@ -88,6 +88,7 @@ type assignment struct {
 	criteria           int // number of criteria; -1 if there is no list
 	related, blockedBy []string
 	files              []string // files_to_review
+	pipeline           []string // the roles of a pipeline, for ORCHESTRATOR
 	production         bool     // the assignment names production
 	lacks              string   // the missing required fields without which the work is undefined
 }
@@ -119,6 +120,8 @@ type blocker struct {
 	severity           protocol.Severity
 	options            []string
 	human              bool // escalate_to
+	// failure is that of a run that cannot go on: the retry table decides about it, before a person does.
+	failure *protocol.Failure
 }
 
 // openName returns a file's path without the extension of a held file.

@@ -18,6 +18,9 @@ func (v *view) questions(t *task) (list []protocol.Question) {
 	}
 	for _, m := range t.blockers {
 		b := m.blocker
+		if b.failure != nil {
+			continue // the incident about the failed task asks
+		}
 		ask(m, protocol.Question{Text: cmp.Or(b.text, b.kind, "blocked"), Detail: b.detail, Options: b.options, Blocking: true,
 			Severity: b.severity, Due: v.blockerDue(m)})
 	}

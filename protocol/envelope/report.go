@@ -79,6 +79,9 @@ var reports = map[protocol.ReportKind]func(*reporter) (string, error){
 func (c *Client) Report(ctx context.Context, id string, r protocol.Report, now time.Time) (protocol.Receipt, error) {
 	return c.on(ctx, id, now, func(t *task) (string, error) {
 		carryOut := reports[r.Kind]
+		if r.Agent == "" {
+			r.Agent = impliedAgent(t, r.Kind)
+		}
 		byOthers := r.Kind == protocol.ReportApproved || r.Kind == protocol.ReportCancel || r.Kind == protocol.ReportRejected
 		switch {
 		case carryOut == nil:
@@ -96,6 +99,14 @@ func (c *Client) Report(ctx context.Context, id string, r protocol.Report, now t
 		}
 		return carryOut(&reporter{c, t, r})
 	})
+}
+
+// impliedAgent is who says so where the report does not tell: the author of the assignment about a result, else its agent.
+func impliedAgent(t *task, kind protocol.ReportKind) string {
+	if result := t.done != nil && t.stage != stageAcknowledged; kind == protocol.ReportRejected && result || kind == protocol.ReportApproved || kind == protocol.ReportCancel {
+		return cmp.Or(t.assigned.from, orchestrator)
+	}
+	return t.assigned.to
 }
 
 // reporter carries out one report about a task.
@@ -118,7 +129,7 @@ func (c *reporter) progress() (string, error) {
 	if c.r.Percent != c.r.Percent || c.r.Percent < 0 || c.r.Percent > 100 {
 		return "", folder.Invalid([]string{fmt.Sprintf("%v percent is not between 0 and 100", c.r.Percent)})
 	}
-	k := work{Task: c.t.id, Since: c.p.Now}
+	k := workRecord{Task: c.t.id, Since: c.p.Now}
 	if c.t.work != nil {
 		k = *c.t.work
 	}
@@ -222,7 +233,7 @@ func (c *reporter) block() (string, error) {
 
 // escalate sends a BLOCKER_ESCALATION. A process that has the task keeps it while it lives; else the task is free once the
 // blocker is resolved.
-func (c *reporter) escalate(kind string, severity protocol.Severity) (string, error) {
+func (c *reporter) escalate(kind string, severity protocol.Severity) (file string, err error) {
 	word := func(key, implied string) string {
 		given, _ := c.r.Fields[key].(string)
 		return cmp.Or(given, implied)
@@ -236,9 +247,17 @@ func (c *reporter) escalate(kind string, severity protocol.Severity) (string, er
 	l.set("description", c.r.Summary).set("options", c.r.Options).set("suggested_resolution", strings.Join(c.r.Next, "; "))
 	l.set("context", strings.Join(c.r.Issues, "\n"))
 	if f := c.r.Failure; f != nil {
-		l.set("error_code", f.Code)
+		l.set(errorCode, f.Code).set(errorSeverity, cmp.Or(f.Severity, "error"))
 	}
-	file, err := c.reply("blocker", l.set("escalate_to", cmp.Or(c.r.To, to)))
+	l.set("escalate_to", cmp.Or(c.r.To, to))
+	asked := slices.IndexFunc(c.t.blockers, func(m *message) bool { // before a crash
+		return m.from == c.r.Agent && m.blocker.kind == kind && m.blocker.text == clean(c.r.Summary, maxText)
+	})
+	if asked < 0 {
+		file, err = c.reply("blocker", l)
+	} else {
+		file = c.t.blockers[asked].file
+	}
 	if k := c.t.claim(); err == nil && k != nil {
 		next := c.p.works.withdraw(c.t, 0)
 		next.Agent, next.Worker, next.Round, next.Waiting = k.Agent, k.Worker, k.Round, true

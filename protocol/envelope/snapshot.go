@@ -71,7 +71,10 @@ func (p *Project) describe(s *protocol.Snapshot) {
 		}
 	}
 	s.Faults = append(s.Faults, p.faults()...)
-	s.Events = p.auditEvents()
+	s.Events = append(p.auditEvents(), v.refusals(list)...)
+	if len(v.duties()) > 0 {
+		s.Due = []string{orchestrator}
+	}
 	s.Measures = v.measures(calls)
 }
 
@@ -115,6 +118,10 @@ func (v *view) task(t *task) protocol.Task {
 	}
 	if t.over() {
 		k.Outcome = t.outcome()
+	}
+	if m := t.failed(); m != nil {
+		f := *m.blocker.failure
+		k.Outcome = &protocol.Outcome{Status: "failed", At: m.at, Appeared: m.at, Agent: m.from, Summary: f.Message, Failures: []protocol.Failure{f}, Ref: m.ref()}
 	}
 	if c := t.cancelled; c != nil {
 		k.Cancelled, k.CancelReason, k.CancelWhy = true, protocol.ReasonOperator, c.answer.text
@@ -233,7 +240,7 @@ func agents(list []*task) []protocol.Agent {
 		}
 		for _, m := range t.messages {
 			for _, name := range append([]string{m.from, m.to}, m.also...) {
-				if f := fold(name); plain(name) && f != "ORCHESTRATOR" && f != "HUMAN" {
+				if f := fold(name); plain(name) && f != orchestrator && f != "HUMAN" && name != sender {
 					names[name] = true
 				}
 			}

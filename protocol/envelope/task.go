@@ -46,7 +46,7 @@ type task struct {
 // known is what the messages do not say.
 type known struct {
 	released time.Time    // when the last held assignment was released
-	work     *work        // who has the task; nil if steward knows nothing
+	work     *workRecord  // who has the task; nil if steward knows nothing
 	endorsed jsonfile.Sum // the completion that the orchestrator approved
 	validate bool         // a completion counts only once it is approved
 }
@@ -75,7 +75,7 @@ func (t *task) replay() {
 		case acknowledges:
 			t.acknowledge(m, list)
 		case escalates:
-			if !m.answeredBy(list) {
+			if !m.answeredBy(list) && !t.work.withdrew(m) {
 				t.blockers, t.stuck = append(t.blockers, m), t.stuck || t.mayBeItsAgent(m)
 			}
 		case resolves:
@@ -91,7 +91,9 @@ func (t *task) replay() {
 		case completes:
 			t.complete(m)
 		case rejects:
-			t.reject(m)
+			if m.from != sender {
+				t.reject(m)
+			}
 		case approves:
 			if t.stage != stageNone && t.answerOpen(m) {
 				t.stage, t.end, t.refusal, t.validated = stageApproved, m.at, nil, true

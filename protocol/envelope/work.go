@@ -23,8 +23,8 @@ const (
 // workVersion is the version of these files.
 const workVersion = 1
 
-// work says who works on a task, and how far the work is.
-type work struct {
+// workRecord says who works on a task, and how far the work is.
+type workRecord struct {
 	Version int    `json:"version"`
 	Task    string `json:"task_id"`
 	// Agent and Worker have the task; "" if it is free. Round is the message that they answer: the assignment, or the
@@ -35,7 +35,7 @@ type work struct {
 	Since  time.Time         `json:"since"` // when it was taken or became free
 	// Waiting: its agent asked a question. Once that is settled, the process goes on if it lives; else the task is free.
 	Waiting bool `json:"waiting,omitzero"`
-	// Withdrawn are acknowledgements of runs that are over: they do not count any more.
+	// Withdrawn are the acknowledgements and failures of runs that are over: they do not count any more.
 	Withdrawn []jsonfile.Sum `json:"withdrawn,omitzero"`
 	Lost      int            `json:"attempts_lost,omitzero"`
 	Percent   float64        `json:"percent,omitzero"`
@@ -70,7 +70,7 @@ func (w *works) read() {
 	if !w.listing.Read(w.Folder, workDir) {
 		return
 	}
-	found := map[string]*work{}
+	found := map[string]*workRecord{}
 	for _, name := range w.listing.Names {
 		id, ok := strings.CutSuffix(name, messageExt)
 		if !ok || !plain(id) {
@@ -88,12 +88,12 @@ func (w *works) read() {
 	w.board.setWorks(found)
 }
 
-func (w *works) load(id string) (*work, error) {
+func (w *works) load(id string) (*workRecord, error) {
 	o, blob, err := w.Root.Load(workFile(id), maxFile)
 	if err == nil {
 		err = o.Newer(workVersion)
 	}
-	k := &work{}
+	k := &workRecord{}
 	if err == nil {
 		err = jsonfile.Decode(blob.Data, k)
 	}
@@ -103,7 +103,7 @@ func (w *works) load(id string) (*work, error) {
 	return k, err
 }
 
-func (w *works) put(k work) error {
+func (w *works) put(k workRecord) error {
 	k.Version = workVersion
 	err := w.Root.Mkdir(workDir, 0o755)
 	if err == nil {
@@ -119,13 +119,13 @@ func (w *works) remove(id string) error {
 }
 
 // withdraw returns the record of a task whose acknowledgements do not count any more. lost: this attempt is lost.
-func (w *works) withdraw(t *task, lost int) work {
-	k := work{Task: t.id, Since: w.Now, Lost: lost}
+func (w *works) withdraw(t *task, lost int) workRecord {
+	k := workRecord{Task: t.id, Since: w.Now, Lost: lost}
 	if t.work != nil {
 		k.Lost = max(lost, t.work.Lost)
 	}
 	for _, m := range t.messages {
-		if m.kind == acknowledges {
+		if m.kind == acknowledges || m.kind == escalates && m.blocker.failure != nil {
 			k.Withdrawn = append(k.Withdrawn, m.sum)
 		}
 	}
@@ -153,7 +153,7 @@ func (w *works) approve(t *task, by, why string) error {
 }
 
 // claim returns the record of who has the task; nil if it is free, or taken without steward.
-func (t *task) claim() *work {
+func (t *task) claim() *workRecord {
 	if k := t.work; k != nil && k.Agent != "" && k.Round == t.opener().sum && !t.over() && t.stage != stageReview {
 		return k
 	}
@@ -161,7 +161,7 @@ func (t *task) claim() *work {
 }
 
 // freed is when the task was last made free again; zero if it never was.
-func (k *work) freed() (at time.Time) {
+func (k *workRecord) freed() (at time.Time) {
 	if k != nil && k.Agent == "" && len(k.Withdrawn) > 0 {
 		at = k.Since
 	}
@@ -173,6 +173,16 @@ func (t *task) asks() bool {
 	return t.clarification != nil && t.clarification.answer.notUnderstood && t.work.withdrew(t.clarification)
 }
 
+// failed returns the blocker by which a run failed; nil if none did.
+func (t *task) failed() *message {
+	for _, m := range t.blockers {
+		if m.blocker.failure != nil && !t.over() {
+			return m
+		}
+	}
+	return nil
+}
+
 // opener is the message that its agent must answer: the newest assignment, or a later rejection.
 func (t *task) opener() *message {
 	if t.refusal != nil {
@@ -182,7 +192,9 @@ func (t *task) opener() *message {
 }
 
 // withdrew reports whether an acknowledgement does not count any more.
-func (k *work) withdrew(m *message) bool { return k != nil && slices.Contains(k.Withdrawn, m.sum) }
+func (k *workRecord) withdrew(m *message) bool {
+	return k != nil && slices.Contains(k.Withdrawn, m.sum)
+}
 
 // requeue makes a task free whose agent is lost. The attempt is counted before, so that no crash grants an extra one.
 func (p *Project) requeue(c protocol.Change) error {
@@ -207,6 +219,6 @@ func (p *Project) requeue(c protocol.Change) error {
 }
 
 // mark identifies a claim.
-func (k *work) mark() string {
+func (k *workRecord) mark() string {
 	return fmt.Sprintf("%s %s %d %d %s", jsonfile.FormatTime(k.Since), k.Agent, k.Worker.PID, k.Worker.Start, k.Round)
 }

@@ -75,16 +75,26 @@ var Adapters = []adapter{
 	{envelope.Name, func(dir string, cfg config.Config) bool {
 		return envelope.Detect(dir, cfg.Envelope.Messages, cfg.Envelope.Log)
 	}, envelope.OwnDir, func(dir string, cfg config.Config, g guard) Speaker {
-		return envelope.New(dir, envelopeOptions(cfg, g))
+		return envelope.New(dir, envelopeOptions(dir, cfg, g))
 	}, func(dir string, cfg config.Config, g guard) protocol.Participant {
-		return envelope.Connect(dir, envelopeOptions(cfg, g))
+		return envelope.Connect(dir, envelopeOptions(dir, cfg, g))
 	}},
 }
 
-func envelopeOptions(cfg config.Config, g guard) envelope.Options {
+func envelopeOptions(dir string, cfg config.Config, g guard) envelope.Options {
 	e := cfg.Envelope
 	return envelope.Options{Guard: g, Messages: e.Messages, Log: e.Log, Acknowledge: e.Acknowledge,
-		Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers, Alive: MayLive}
+		Clarify: e.Clarify, Escalate: e.Escalate, CallsPerDay: e.CallsPerDay, Deployers: e.Deployers, Alive: MayLive,
+		Validate: Directs(dir, envelope.Name, cfg)}
+}
+
+// Directs reports whether steward plays the orchestrator of a protocol in the project at dir: a [[role]] row says so.
+func Directs(dir, name string, cfg config.Config) bool {
+	home, _ := os.UserHomeDir()
+	return slices.ContainsFunc(cfg.Roles, func(r config.Role) bool {
+		project, err := config.Expand(r.Project, home, "/")
+		return err == nil && r.Acts() && (r.Protocol == name || r.Protocol == "") && platform.SameFolder(project, dir)
+	})
 }
 
 func mailboxOptions(cfg config.Config, g guard) mailbox.Options {
