@@ -35,6 +35,7 @@ type claimRecord struct {
 
 // intent is an action on a handoff: everything that it writes. It is recorded before the first write, so that another
 // process can complete it after a crash.
+// See docs/decisions.md, "An action of protocol 001 is recorded before its first write".
 type intent struct {
 	At       time.Time                  `json:"at"`
 	Accept   bool                       `json:"accept,omitzero"`   // it takes the handoff: until the rename it may also be dropped

@@ -88,7 +88,7 @@ func (p composer) follow(m *handoffMessage, payload jsonfile.Object, to, kind st
 }
 
 // handedOn reports whether the agent of a handoff has created the next one. A message that names no predecessor counts if it
-// is not older.
+// is not older. See docs/decisions.md, "A handoff of protocol 001 names what it follows".
 func (v *view) handedOn(m *handoffMessage) bool {
 	return slices.ContainsFunc(v.handoffs, func(h *handoff) bool {
 		o := &h.Value

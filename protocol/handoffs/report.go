@@ -119,6 +119,8 @@ func (c *Client) progress(h *handoff, r protocol.Report) error {
 }
 
 // end carries out a report that ends the work on a handoff.
+// See docs/decisions.md, "A blocked handoff of protocol 001 is pending again".
+// See docs/decisions.md, "A rejected handoff of protocol 001 lies in accepted/".
 func (c *Client) end(h *handoff, r protocol.Report) (receipt protocol.Receipt, err error) {
 	p, m := c.p, &h.Value
 	in := &intent{At: p.Now, Box: completed.String(), Status: completed.String(), State: stateChange{Agent: m.to, Status: agentIdle}, Why: r.Summary}

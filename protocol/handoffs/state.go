@@ -32,6 +32,7 @@ type workflow struct {
 }
 
 // running reports whether a workflow runs.
+// See docs/decisions.md, "A finished workflow stays in current_workflow, with a status".
 func (w *workflow) running() bool { return (w.id != "" || w.kind != "") && w.status == "" }
 
 // agentEntry is an agent's entry.
