@@ -78,8 +78,8 @@ func (l *letter) encode() (o jsonfile.Object, doc []byte, err error) {
 	return o, doc, folder.Invalid(problems)
 }
 
-// stamp returns the time of a message about a task: later than all its messages, in milliseconds so that quick answers
-// stay in order.
+// stamp returns the time of a message about a task: later than all its messages, in milliseconds.
+// See docs/decisions.md, "Our messages have milliseconds (004)".
 func (c *Client) stamp(t *task) string {
 	at := c.p.Now
 	if t != nil {
@@ -297,6 +297,7 @@ func refused(t *task) bool {
 }
 
 // refuse tells the sender of an incomplete assignment what it lacks: the document's nearest message is a TASK_REJECTION.
+// See docs/decisions.md, "steward refuses an incomplete assignment in its own name (004)".
 func (p *Project) refuse(e protocol.Change) error {
 	t := p.fresh(e.Subject.ID)
 	switch {

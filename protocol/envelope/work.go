@@ -119,6 +119,7 @@ func (w *works) remove(id string) error {
 }
 
 // withdraw returns the record of a task whose acknowledgements do not count any more. lost: this attempt is lost.
+// See docs/decisions.md, "A lost run's acknowledgement is withdrawn (004)".
 func (w *works) withdraw(t *task, lost int) workRecord {
 	k := workRecord{Task: t.id, Since: w.Now, Lost: lost}
 	if t.work != nil {
