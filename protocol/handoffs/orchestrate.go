@@ -36,6 +36,11 @@ func needsFixes(payload jsonfile.Object) bool {
 	return len(list) > 0 || n > 0
 }
 
+// gaveUp reports whether a completion's payload says that the work is not done.
+func gaveUp(payload jsonfile.Object) bool {
+	return slices.Contains([]string{"failed", "error", "blocked", "cancelled"}, strings.ToLower(text(payload, "status", 40)))
+}
+
 // next makes the handoff that follows a completed one (protocol 001, Message Types and Example Flow), or the escalation when
 // the fix rounds are used up. It returns nil if nothing follows or the agent has created it itself. to is the receiver; ""
 // follows the table.
@@ -49,7 +54,7 @@ func (p composer) next(m *handoffMessage, done jsonfile.Object, to string) ([]by
 	}
 	kind := typeOf(m.to, to)
 	switch v := p.view(); {
-	case to == "" || kind == "" || strings.EqualFold(to, orchestrator), v.handedOn(m):
+	case to == "" || kind == "" || gaveUp(payload) || strings.EqualFold(to, orchestrator), v.handedOn(m):
 		return nil, nil
 	case kind == typeFix && m.work.iteration > mostFixes:
 		in := &intent{}
@@ -255,10 +260,13 @@ func (p composer) begin(in *intent, m *handoffMessage, o jsonfile.Object) (strin
 }
 
 // handOn creates the handoff that follows a completion, if its agent has not, and ends the workflow that a reviewer
-// approves.
+// approves. What an agent could not do goes to the human.
 func (p composer) handOn(in *intent, v *view, done *handoffMessage, o jsonfile.Object) (string, error) {
 	m := v.completedBy(done)
 	payload, _ := o.Object("payload")
+	if gaveUp(payload) {
+		return p.ask(in, m, reasonPhase, protocol.Report{Summary: cmp.Or(done.summary, done.title)})
+	}
 	doc, err := p.next(m, o, "")
 	if err != nil {
 		return "", err

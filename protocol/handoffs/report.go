@@ -298,10 +298,11 @@ func (p composer) fail(in *intent, m *handoffMessage, r protocol.Report) error {
 	return err
 }
 
-// The reasons of escalations that steward composes and acts on.
+// The reasons of escalations that steward composes.
 const (
 	reasonFatal = "fatal_error"
 	reasonLimit = "fix_limit"
+	reasonPhase = "phase_failed"
 )
 
 // ask adds an escalation about a handoff (protocol 001, Escalation).

@@ -384,3 +384,20 @@ func TestOneWorkflowAtATime(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 }
+
+// A completion that says that the work failed hands nothing on: the human decides.
+func TestFailedPhaseIsEscalated(t *testing.T) {
+	s := newSite(t, file(boxPath(completed, "1"), task("1", "completed"))+file(statePath, stateDocOf("", ""))+file(boxPath(pending, "c"),
+		strings.Replace(handoffText("c", "builder", orchestrator, typeCompletion, "pending"), `{"title": "do it"}`, `{"status": "failed", "summary": "no compiler"}`, 1)))
+	c := s.client()
+	s.orchestrate(c)
+	if snap := s.look(); len(snap.Questions) != 1 || snap.Questions[0].Text != "phase failed: no compiler" || snap.Questions[0].Task != "1" {
+		t.Errorf("questions %+v", snap.Questions)
+	}
+	if got := messages(t, s.Dir); strings.Contains(got, typeReview) {
+		t.Errorf("handed on: %s", got)
+	}
+	if notes := s.orchestrate(c); notes != nil {
+		t.Errorf("again: %v", notes)
+	}
+}
