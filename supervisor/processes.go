@@ -19,18 +19,66 @@ type processWatch struct {
 	states  map[protocol.Identity]heartbeat.ProcessState
 	named   map[int]protocol.Identity // the process behind a pid that only a file names; the bare pid if none exists
 	checked time.Time                 // when all processes were last checked
+	// exited are processes that have exited, and that still count as before: until a full scan that began later, the files
+	// may lack what a process wrote just before its end. True: a scan is under way that began earlier.
+	// See docs/decisions.md, "An exit counts with the scan that follows it".
+	exited map[protocol.Identity]bool
+}
+
+// exit records that a process in this state has exited, and reports whether a scan must follow.
+func (w *processWatch) exit(id protocol.Identity, busy bool, state heartbeat.ProcessState) bool {
+	if state == heartbeat.ProcessGone {
+		return false
+	}
+	w.states[id] = state
+	if _, known := w.exited[id]; !known {
+		if w.exited == nil {
+			w.exited = map[protocol.Identity]bool{}
+		}
+		w.exited[id] = busy
+	}
+	return true
+}
+
+// lives reports whether a process is known to live.
+func (w *processWatch) lives(id protocol.Identity) bool {
+	_, exited := w.exited[id]
+	return w.states[id] == heartbeat.ProcessAlive && !exited
+}
+
+// settle marks the processes as gone whose exit a full scan has followed; all of them if no scan can be awaited. It reports
+// whether another scan must follow.
+func (w *processWatch) settle(all bool) (again bool) {
+	for id, early := range w.exited {
+		if early && !all {
+			w.exited[id], again = false, true
+			continue
+		}
+		delete(w.exited, id)
+		if _, watched := w.states[id]; watched {
+			w.states[id] = heartbeat.ProcessGone
+		}
+	}
+	return again
 }
 
 // follow watches the processes of a project's agents, of their work and of those that hold locks granted by steward. It
 // checks each of them again now and then: the exit watch is fast, the check is reliable. trust: a process that lived at the
-// last check counts as alive until its exit is reported.
-func (w *processWatch) follow(deps *Deps, snapshots []protocol.Snapshot, memory *decide.Memory, trust bool) {
+// last check counts as alive until its exit is reported. again: another scan must follow, because a process was found gone
+// that lived before.
+func (w *processWatch) follow(deps *Deps, snapshots []protocol.Snapshot, memory *decide.Memory, trust bool) (again bool) {
+	again = w.settle(false)
 	old := *w
 	w.states, w.named = map[protocol.Identity]heartbeat.ProcessState{}, map[int]protocol.Identity{}
 	want := func(ids ...protocol.Identity) {
 		for _, id := range ids {
-			if _, asked := w.states[id]; !asked { // one worker may have many tasks
-				w.states[id] = old.check(deps, id, trust)
+			if _, asked := w.states[id]; asked { // one worker may have many tasks
+				continue
+			}
+			before := old.states[id]
+			w.states[id] = old.check(deps, id, trust)
+			if id.Proves() && w.states[id] == heartbeat.ProcessGone && before != heartbeat.ProcessUnknown && w.exit(id, false, before) {
+				again = true
 			}
 		}
 	}
@@ -59,6 +107,7 @@ func (w *processWatch) follow(deps *Deps, snapshots []protocol.Snapshot, memory 
 			}
 		}
 	}
+	return again
 }
 
 // process finds the process behind a pid that only a file names. It is looked up once.
@@ -99,14 +148,6 @@ func (w *processWatch) list() (list []decide.Process) {
 
 func compareProcesses(a, b decide.Process) int {
 	return cmp.Or(compareIdentities(a.Identity, b.Identity), cmp.Compare(a.State, b.State))
-}
-
-// provesPresence reports whether the process belongs to a protocol that proves presence itself. Only another scan can tell
-// what its exit means.
-func provesPresence(snapshots []protocol.Snapshot, id protocol.Identity) bool {
-	return slices.ContainsFunc(snapshots, func(s protocol.Snapshot) bool {
-		return slices.ContainsFunc(s.Agents, func(a protocol.Agent) bool { return a.Process == id && a.Presence != protocol.PresenceUnproved })
-	})
 }
 
 // endings are the hung agents whose processes steward ended, with the start of the hang.

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/livhana/steward/heartbeat"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/supervisor/decide"
 )
@@ -185,7 +184,7 @@ func (d *projectState) toKeep(cfg *decide.Config, now time.Time) map[string]map[
 		for j := range snap.Agents {
 			a := &snap.Agents[j]
 			pace := cfg.Heartbeat.Of(snap.Protocol, a).Pace()
-			if !a.Kept || !snap.Act || now.Sub(a.Beat.Last()).Abs() < max(pace-cfg.LookEvery, pace/2) || d.processes.states[a.Process] != heartbeat.ProcessAlive {
+			if !a.Kept || !snap.Act || now.Sub(a.Beat.Last()).Abs() < max(pace-cfg.LookEvery, pace/2) || !d.processes.lives(a.Process) {
 				continue
 			}
 			if keep[snap.Protocol] == nil {

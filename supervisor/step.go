@@ -99,17 +99,27 @@ func (l *loop) hint(h Hint) {
 	}
 }
 
-// exited records that a watched process has exited.
+// exited records that a watched process has exited. What its files say about that decides, if they can be read.
 func (l *loop) exited(id protocol.Identity) {
-	known := false
+	unread := false
 	for _, d := range l.projects {
-		if _, watched := d.processes.states[id]; watched {
-			known, d.processes.states[id] = true, heartbeat.ProcessGone
-			d.next.full = d.next.full || provesPresence(d.snapshots, id)
+		if state, watched := d.processes.states[id]; watched && d.processes.exit(id, d.busy, state) {
+			d.next.full = true
+			unread = unread || d.problem != nil || d.stuck(l.now())
 		}
 	}
-	if known {
+	if unread {
+		l.settleExits()
 		l.decide()
+	}
+}
+
+// settleExits makes the exits count of which no scan can tell more.
+func (l *loop) settleExits() {
+	for _, d := range l.projects {
+		if d.problem != nil || d.stuck(l.now()) {
+			d.processes.settle(true)
+		}
 	}
 }
 
@@ -254,6 +264,9 @@ func (l *loop) recordScan(d *projectState, r *report, now time.Time) {
 	}
 	l.scans++
 	l.metrics.look(r.took)
+	if r.problem != nil {
+		d.processes.settle(true)
+	}
 	if !r.full {
 		return
 	}
@@ -270,5 +283,7 @@ func (l *loop) recordScan(d *projectState, r *report, now time.Time) {
 	if !trust {
 		d.processes.checked = now
 	}
-	d.processes.follow(&l.deps, d.snapshots, &l.memory, trust)
+	if d.processes.follow(&l.deps, d.snapshots, &l.memory, trust) {
+		d.next.full = true
+	}
 }

@@ -64,6 +64,9 @@ func Prompt(protocolName, role, project, note string, t *protocol.Assignment) st
 			b.WriteString("[the rest is in the file]\n")
 		}
 	}
+	for _, m := range t.Feedback {
+		fmt.Fprintf(&b, "\nA later message about it, which you must heed:\n%s\n", strings.ToValidUTF8(string(m[:min(len(m), longestMessage/4)]), ""))
+	}
 	id := terminal.ShellQuote(t.ID)
 	b.WriteString("\nHow to report, with these commands:\n")
 	for _, line := range []string{

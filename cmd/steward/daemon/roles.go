@@ -80,7 +80,7 @@ func (g *role) workIn(p *supervisor.State, project string) (w work) {
 	h := sha256.New()
 	for i := range p.View.Snapshots {
 		s := &p.View.Snapshots[i]
-		if s.Project != project || g.row.Protocol != "" && g.row.Protocol != s.Protocol {
+		if s.Project != project || g.row.Protocol != "" && g.row.Protocol != s.Protocol || s.Yield != "" {
 			continue
 		}
 		due := slices.Contains(s.Due, g.row.Name)
@@ -88,7 +88,7 @@ func (g *role) workIn(p *supervisor.State, project string) (w work) {
 		for j := range s.Tasks {
 			t := &s.Tasks[j]
 			state := p.Plan.Tasks.Of(s.Subject(protocol.KindTask, t.ID)).State
-			mine := t.Agent == g.row.Name && t.Hold == nil && state == protocol.TaskPending
+			mine := t.Agent == g.row.Name && t.Visible && t.Hold == nil && state == protocol.TaskPending
 			if mine {
 				w.tasks++
 			}
