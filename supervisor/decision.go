@@ -139,7 +139,7 @@ func (l *loop) effects() []effect {
 		}
 	}
 	if hangs {
-		l.settleExits()
+		l.projects.settleExits(now)
 		l.decide() // a hanging project sends no report that would cause a decision
 	}
 	all := slices.Clone(l.removed.projects)

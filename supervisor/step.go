@@ -109,15 +109,15 @@ func (l *loop) exited(id protocol.Identity) {
 		}
 	}
 	if unread {
-		l.settleExits()
+		l.projects.settleExits(l.now())
 		l.decide()
 	}
 }
 
 // settleExits makes the exits count of which no scan can tell more.
-func (l *loop) settleExits() {
-	for _, d := range l.projects {
-		if d.problem != nil || d.stuck(l.now()) {
+func (p projects) settleExits(now time.Time) {
+	for _, d := range p {
+		if d.problem != nil || d.stuck(now) {
 			d.processes.settle(true)
 		}
 	}
