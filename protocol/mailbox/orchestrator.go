@@ -248,21 +248,26 @@ func (v *queueView) orchestratorAgent() (protocol.Agent, bool) {
 	case o.verdict == unsure && o.id.PID != 0:
 		a.Presence = protocol.PresenceHere // it was seen alive, and nothing proves yet that it died
 	case v.abandoned():
-		a.Presence, a.Evidence = protocol.PresenceGone, "it ended after an agent of its had failed"+v.queue.waiting()
+		a.Presence, a.Evidence, a.Tasks = protocol.PresenceGone, "it ended after one of its agents had failed"+v.queue.waiting(), v.queue.inHand()
 	case o.signedOff(b):
 		a.Idle, a.Left = true, "its files say that it does not run any more"
 	case o.verdict == gone && b.running:
-		a.Presence, a.Evidence = protocol.PresenceGone, o.evidence+v.queue.waiting()
-		for _, r := range v.queue.tasks {
-			if r.status == inProgress { // without the orchestrator no process continues it
-				a.Tasks = append(a.Tasks, r.id)
-			}
-		}
+		a.Presence, a.Evidence, a.Tasks = protocol.PresenceGone, o.evidence+v.queue.waiting(), v.queue.inHand()
 		a.Ref = protocol.Ref{Path: v.status.file, Sum: string(b.sum)}
 	default:
 		a.Idle = true
 	}
 	return a, true
+}
+
+// inHand lists the tasks that no process continues without the orchestrator.
+func (q *queue) inHand() (ids []string) {
+	for _, r := range q.tasks {
+		if r.status == inProgress {
+			ids = append(ids, r.id)
+		}
+	}
+	return ids
 }
 
 // waiting says how many tasks wait for an orchestrator.

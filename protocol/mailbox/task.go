@@ -113,25 +113,29 @@ func (v *queueView) lost(r *record) string {
 	if !atOnce && v.Wait(last.Add(v.opts.Developer)) {
 		return ""
 	}
-	return o.absence()
+	return v.absence()
 }
 
 // abandoned reports whether the orchestrator ended by itself and left work in progress: after an agent has failed, the
 // program goes on, counts a failure in lastCycle, clears current and exits with code 0. If a person stops it, current stays.
-func (v *queueView) abandoned() bool {
-	b := &v.status.Value
-	if !b.there || b.running || b.failed == 0 || v.queue.current != "" || v.orchestrator.lives() {
+func (r *reader) abandoned() bool {
+	used, _ := r.inUse()
+	b, q := &r.status().Value, &used.queue.Value
+	if !b.there || b.running || b.failed == 0 || q.current != "" || r.orchestrator.lives() {
 		return false
 	}
-	return slices.ContainsFunc(v.queue.tasks, func(r record) bool { return r.status == inProgress && v.claimTo(&r) == nil && !v.reported(&r) })
+	return slices.ContainsFunc(q.tasks, func(t record) bool { return t.status == inProgress && r.claimTo(&t) == nil && !r.reported(&t) })
 }
 
 // absence says that no orchestrator lives, with the evidence.
-func (o *orchestrator) absence() string {
-	if o.verdict == unnamed {
+func (r *reader) absence() string {
+	switch {
+	case r.abandoned():
+		return "no orchestrator lives: it ended after one of its agents had failed"
+	case r.orchestrator.verdict == unnamed:
 		return "no orchestrator lives: no file names an orchestrator's process"
 	}
-	return "no orchestrator lives: " + o.evidence
+	return "no orchestrator lives: " + r.orchestrator.evidence
 }
 
 // clearAfter is how long the messages of a completed task may stay, because its agents may still be about to clear them.

@@ -18,7 +18,7 @@ type writer struct{ *reader }
 // done. The attempt is recorded before the edit and committed after it.
 // See docs/decisions.md, "Work of a dead 003 orchestrator goes in_progress → rejected → pending in one write".
 func (w writer) requeue(c protocol.Change) error {
-	id, reason := c.Subject.ID, w.orchestrator.absence()
+	id, reason := c.Subject.ID, w.absence()
 	if c.Why != "" && c.Code == returnedCode {
 		reason = c.Why
 	}
