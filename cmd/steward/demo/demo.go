@@ -20,6 +20,7 @@ import (
 	"github.com/livhana/steward/cmd/steward/cli"
 	"github.com/livhana/steward/escalate"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/console"
@@ -30,11 +31,16 @@ import (
 
 func NewCommand(a *cli.App, boot booter) *cobra.Command {
 	var keep, quiet bool
+	name := agentstatus.Name
 	c := &cobra.Command{
-		Use:   "demo",
-		Short: "Play the protocol's four test scenarios, live, in a scratch folder",
-		Long:  "demo starts a real steward on a scratch folder, with two agents that speak the inter-agent protocol to each other: a task\nthat is done, one that waits for capacity, one that reports progress, and one that ends in a git conflict. It takes\nabout half a minute and leaves nothing behind.",
+		Use:     "demo",
+		Short:   "Play a protocol's own example, live, in a scratch folder",
+		Long:    "demo starts a real steward on a scratch folder, with two agents that speak the inter-agent protocol to each other: a task\nthat is done, one that waits for capacity, one that reports progress, and one that ends in a git conflict. It takes\nabout half a minute and leaves nothing behind.\n\nWith --protocol it plays the example of another protocol's document, with [[role]] rows whose commands are scripted agents.",
+		Example: "  steward demo\n  steward demo --protocol handoffs --quiet",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if err := known(name); err != nil {
+				return err
+			}
 			dir, err := os.MkdirTemp("", "steward-demo-")
 			if err != nil {
 				return fmt.Errorf("make the scratch folder: %w", err)
@@ -44,9 +50,10 @@ func NewCommand(a *cli.App, boot booter) *cobra.Command {
 			} else {
 				defer os.RemoveAll(dir)
 			}
-			return play(a, c, dir, quiet, boot)
+			return play(a, c, dir, name, quiet, boot)
 		},
 	}
+	c.Flags().StringVar(&name, "protocol", name, "the protocol's `NAME`: "+strings.Join(names(), ", "))
 	c.Flags().BoolVar(&keep, "keep", false, "keep the scratch folder")
 	c.Flags().BoolVar(&quiet, "quiet", false, "no popup and no voice: incidents are only listed")
 	return c
@@ -72,7 +79,7 @@ func (s *stage) say(who, format string, args ...any) {
 	fmt.Fprintf(s.app.Out, "%5.1fs  %-8s %s\n", time.Since(s.start).Seconds(), who, fmt.Sprintf(format, args...))
 }
 
-func play(a *cli.App, c *cobra.Command, dir string, quiet bool, boot booter) error {
+func play(a *cli.App, c *cobra.Command, dir, name string, quiet bool, boot booter) error {
 	// When the reader of the output is gone the demo ends, but it must still stop the daemon.
 	ctx, alone := signal.NotifyContext(c.Context(), syscall.SIGPIPE)
 	defer alone()
@@ -83,13 +90,25 @@ func play(a *cli.App, c *cobra.Command, dir string, quiet bool, boot booter) err
 		return err
 	}
 	s.client = status.NewClient(s.socket)
-	daemon, err := s.startDaemon(ctx, dir, quiet)
+	file, err := s.configure(dir, name, quiet)
+	if err != nil {
+		return err
+	}
+	daemon, err := s.startDaemon(ctx, dir, file)
 	if daemon != nil {
 		defer daemon()
 	}
 	if err != nil {
 		return err
 	}
+	if name != agentstatus.Name {
+		return s.show(ctx, c, name, boot)
+	}
+	return s.scenarios(ctx, c, boot)
+}
+
+// scenarios plays protocol 000 with two agents in this process.
+func (s *stage) scenarios(ctx context.Context, c *cobra.Command, boot booter) error {
 	for _, agent := range []string{"livhana-layer1.1", "codex-cursor"} {
 		if err := boot(c, s.dir, "", protocol.Boot{Agent: agent, PID: os.Getpid(), Now: time.Now()}); err != nil {
 			return err
@@ -100,6 +119,7 @@ func play(a *cli.App, c *cobra.Command, dir string, quiet bool, boot booter) err
 		return err
 	}
 	defer root.Close()
+	ctx, cancel := context.WithCancel(ctx)
 	codex := &demoCodex{stage: s, root: root, free: 0.8}
 	var agents sync.WaitGroup
 	agents.Go(func() { codex.run(ctx) })
@@ -109,21 +129,12 @@ func play(a *cli.App, c *cobra.Command, dir string, quiet bool, boot booter) err
 }
 
 // startDaemon runs this program as a daemon on the scratch project; stop ends it and waits.
-func (s *stage) startDaemon(ctx context.Context, dir string, quiet bool) (stop func(), err error) {
-	config := filepath.Join(dir, "config.toml")
-	// The scenario depends only on what codex reports about itself: on a machine that is full for other reasons it would never end.
-	text := "[supervisor]\nlook_every = \"2s\"\n[capacity]\ndimensions = [\"agent\"]\n"
-	if quiet {
-		text += "[escalate]\nchannels = []\n"
-	}
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
-		return nil, err
-	}
+func (s *stage) startDaemon(ctx context.Context, dir, config string) (stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, "run", "--project", s.dir, "--config", config, "--socket", s.socket)
+	cmd := exec.CommandContext(ctx, self, "run", "--config", config, "--socket", s.socket)
 	cmd.Env = append(os.Environ(), "STEWARD_STATE_DIR="+filepath.Join(dir, "state"))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 5 * time.Second
