@@ -17,6 +17,7 @@ import (
 //
 // The orchestrator program rewrites queue.json and status.json as a whole and locks nothing. While it lives, a Client only
 // appends messages, because the program reads a mailbox when the agent that writes to it has ended. All else is refused.
+// See docs/decisions.md, "While the 003 orchestrator lives, steward writes messages only".
 type Client struct{ editor }
 
 var _ protocol.Participant = (*Client)(nil)

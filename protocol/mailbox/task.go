@@ -118,6 +118,7 @@ func (v *queueView) lost(r *record) string {
 
 // abandoned reports whether the orchestrator ended by itself and left work in progress: after an agent has failed, the
 // program goes on, counts a failure in lastCycle, clears current and exits with code 0. If a person stops it, current stays.
+// See docs/decisions.md, "A 003 orchestrator that exits with code 0 may have crashed".
 func (r *reader) abandoned() bool {
 	used, _ := r.inUse()
 	b, q := &r.status().Value, &used.queue.Value
