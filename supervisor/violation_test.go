@@ -43,3 +43,26 @@ func TestViolationFailsTheTask(t *testing.T) {
 		}
 	}
 }
+
+// Where steward asks, the person who hears of a violation may choose to have the worker's session ended, or the task only marked.
+func TestViolationIsOffered(t *testing.T) {
+	now := time.Now()
+	task := protocol.Task{Request: protocol.Request{ID: "TASK-001", Timeout: protocol.NoTimeout, Ref: protocol.Ref{Path: "k", Sum: "s"}}, Handling: protocol.Handling{Foreign: true},
+		Flight: protocol.Flight{Named: "kanban", Violation: &protocol.Violation{Worker: "w", Text: "src: it was changed", Processes: []protocol.Identity{{PID: 4711, Start: 1, Boot: "b"}}, Asked: true}}}
+	snap := protocol.Snapshot{At: now, Tasks: []protocol.Task{task}, Findings: []protocol.Finding{{Subject: protocol.Subject{Kind: protocol.KindTask, ID: "TASK-001"},
+		Code: "violation", Severity: protocol.High, Text: "w left its workspace", Settle: "Reviewed"}}}
+	snap.Mode = protocol.ModeAsk
+	snap.Name("shop", "ralph", false)
+	plan := supervisor.Decide(decide.View{Now: now, Snapshots: []protocol.Snapshot{snap}, Looked: []string{"shop"}}, decide.Memory{}, settings())
+	offered := map[string]int{}
+	for _, o := range plan.Offers {
+		for _, c := range o.Changes {
+			if c.Code == protocol.CodeViolation {
+				offered[o.Option] += 1 + len(c.Processes)
+			}
+		}
+	}
+	if len(plan.Changes) > 0 || len(plan.Alerts) != 1 || offered[decide.OptionEnd] != 2 || offered[decide.OptionRepair] != 1 {
+		t.Errorf("changes %+v, offers %+v", plan.Changes, plan.Offers)
+	}
+}

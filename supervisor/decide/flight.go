@@ -62,17 +62,22 @@ func running(c *taskCase) taskRuling {
 }
 
 // closeViolation has a task fail whose worker left its workspace, after the end of the worker's processes if they are named.
-// Where a person must order that first, it is not ordered here.
+// Where steward asks, a person may choose between both, and orders it first; elsewhere an Asked one only stands as a finding.
 func closeViolation(c *taskCase, r *taskRuling) {
 	v := c.t.Violation
-	if v == nil || v.Asked {
+	if v == nil || v.Asked && !c.s.Asks() {
 		return
 	}
-	change := protocol.Change{Verb: protocol.VerbConclude, Agent: v.Worker, Entry: protocol.Entry{Code: protocol.CodeViolation}, Processes: v.Processes}
+	mark := protocol.Change{Verb: protocol.VerbConclude, Agent: v.Worker, Entry: protocol.Entry{Code: protocol.CodeViolation}}
+	why := quote(protocol.ReasonViolation, v.Text)
 	if len(v.Processes) > 0 {
-		change.Status = "SIGTERM"
+		end := mark
+		end.Processes, end.Status = v.Processes, "SIGTERM"
+		r.order(c, why, end)
 	}
-	r.order(c, quote(protocol.ReasonViolation, v.Text), change)
+	if len(v.Processes) == 0 || c.s.Asks() {
+		r.order(c, why, mark)
+	}
 }
 
 // worked judges a task whose claim names its processes. They alone prove whether the work goes on, whatever the verdict on
