@@ -93,3 +93,30 @@ func TestDeadlineAlone(t *testing.T) {
 		}
 	}
 }
+
+// Messages of one second: those with fractions go by their time, the others by their type.
+func TestOrderWithinASecond(t *testing.T) {
+	at := func(id, fraction string, f fields) fields {
+		return f.with(fields{"x": id, "timestamp": "2026-01-02T03:04:05" + fraction + "Z"})
+	}
+	for want, list := range map[string][]fields{
+		"abcd": {at("d", ".300", ack("t", "X")), at("c", ".200", reject("t")), at("b", ".100", complete("t", "X", true)), at("a", "", assign("t", "X"))},
+		"acbd": {at("d", "", resolve("t")), at("a", "", assign("t", "X")), at("b", ".400", escalate("t", "X", "human")), at("c", ".100", complete("t", "X", true))},
+		"abc":  {at("c", "", complete("t", "X", true)), at("b", "", ack("t", "X")), at("a", "", assign("t", "X"))},
+		"adbc": {at("d", ".500", assign("t", "X")), at("c", "", reject("t")), at("b", "", complete("t", "X", true)), at("a", ".100", ack("t", "X"))},
+	} {
+		names, all := map[*message]string{}, []*message{}
+		for _, f := range list {
+			m := parse(t, f.String())
+			names[m], all = f["x"].(string), append(all, m)
+		}
+		order(all)
+		got := ""
+		for _, m := range all {
+			got += names[m]
+		}
+		if got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

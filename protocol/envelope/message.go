@@ -157,7 +157,8 @@ func (m *message) compare(n *message) int {
 		cmp.Compare(m.kind, n.kind), cmp.Compare(m.file, n.file), cmp.Compare(m.offset, n.offset))
 }
 
-// order sorts messages. Those of one second are sorted by their exact time if all of them state it.
+// order sorts messages. Those of one second that state fractions of it stand in the order of their time. A message without
+// fractions comes after the last one of a type that precedes its own.
 func order(all []*message) {
 	slices.SortFunc(all, (*message).compare)
 	for rest := all; len(rest) > 0; {
@@ -165,11 +166,32 @@ func order(all []*message) {
 		for n < len(rest) && rest[n].at.Unix() == rest[0].at.Unix() {
 			n++
 		}
-		if !slices.ContainsFunc(rest[:n], func(m *message) bool { return !m.exact() }) {
-			slices.SortStableFunc(rest[:n], func(a, b *message) int { return a.at.Compare(b.at) })
-		}
+		orderSecond(rest[:n])
 		rest = rest[n:]
 	}
+}
+
+func orderSecond(all []*message) {
+	var exact, coarse []*message
+	for _, m := range all {
+		if m.exact() {
+			exact = append(exact, m)
+		} else {
+			coarse = append(coarse, m)
+		}
+	}
+	if len(exact) == 0 {
+		return
+	}
+	slices.SortStableFunc(exact, func(a, b *message) int { return a.at.Compare(b.at) })
+	for _, m := range slices.Backward(coarse) {
+		at := len(exact)
+		for at > 0 && exact[at-1].kind >= m.kind {
+			at--
+		}
+		exact = slices.Insert(exact, at, m)
+	}
+	copy(all, exact)
 }
 
 // fault returns which required fields the message lacks; "" if it lacks none.

@@ -155,25 +155,19 @@ func (d director) assign(k duty) (string, error) {
 
 // found lists what a security review found, the most severe first.
 func (d director) found(review *task) (list []string) {
-	o := d.object(review.done)
-	for _, from := range []string{"output", "validation"} {
-		child, _ := o.Object(from)
-		for _, severity := range append(slices.Clone(severities), "recommendations", "") {
-			key := strings.TrimPrefix(severity+"_issues", "_")
-			if severity == "recommendations" {
-				key = severity
+	output, _ := d.object(review.done).Object("output")
+	for _, severity := range severities {
+		items, _ := output.Array(severity + "_issues")
+		for _, item := range items {
+			text, ok := item.Text()
+			if !ok.OK() {
+				text = string(item.Raw())
 			}
-			items, _ := child.Array(key)
-			for _, item := range items {
-				text, ok := item.Text()
-				if !ok.OK() {
-					text = string(item.Raw())
-				}
-				list = append(list, strings.TrimPrefix(severity+": "+folder.Line(text, maxLong), ": "))
-			}
+			list = append(list, severity+": "+folder.Line(text, maxLong))
 		}
 	}
-	if len(list) == 0 {
+	recommendations, _ := output.Strings("recommendations")
+	if list = slices.Concat(list, review.done.output.issues, recommendations); len(list) == 0 {
 		list = []string{"Fix what the review " + review.id + " found: " + review.done.output.summary}
 	}
 	return list

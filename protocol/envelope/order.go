@@ -180,10 +180,14 @@ func validation(t *task) []duty {
 func appeal(t *task, since time.Time) (asked, answer *message) {
 	for _, m := range t.messages {
 		switch {
-		case !m.at.After(since):
-		case m.kind == escalates && isOrchestrator(m.from):
+		case m.kind == escalates && isOrchestrator(m.from) && m.at.After(since):
 			asked, answer = m, nil
-		case m.kind == resolves && asked != nil && (m.answer.question == "" || m.answer.question == questionID(asked)):
+		case m.kind == resolves && m.answer.question == "" && asked != nil:
+			answer = m
+		}
+	}
+	for _, m := range t.messages { // in whole seconds, so it may stand before its question
+		if asked != nil && m.kind == resolves && m.answer.question == questionID(asked) {
 			answer = m
 		}
 	}

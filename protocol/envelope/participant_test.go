@@ -410,3 +410,30 @@ func TestLostRun(t *testing.T) {
 		t.Errorf("judged for another run: %v", err)
 	}
 }
+
+// A damaged record of steward's own is a fault, and the messages count as they stand. Nothing is lost, and a new record
+// replaces it.
+func TestDamagedRecords(t *testing.T) {
+	for _, text := range []string{"", "{", "[]", `{"version": 99, "task_id": "t"}`, `{"version": 1, "task_id": "u"}`, `{"version": 1, "task_id": 7}`,
+		`{"version": 1, "task_id": "t", "agent": [], "withdrawn": "x"}`} {
+		s := newTeam(t, "")
+		s.submit(newOrder("t", "DEVELOPER"))
+		s.Do(s.accept("t", "DEVELOPER", 1))
+		s.Write(workFile("t"), text)
+		s.Write(workDir+"/../x.json", "{}")
+		s.Write(approvedFile, "half\n{\"task_id\": 7}\n")
+		o := testOptions
+		o.Validate = true
+		p := New(s.Dir, o)
+		_ = p.Observe(t.Context(), protocol.Look{Now: time.Now()})
+		snap := p.Observe(t.Context(), protocol.Look{Now: time.Now().Add(time.Minute)})
+		p.Close()
+		if k := taskOf(&snap, "t"); k.Named != "acknowledged" || len(k.Workers) > 0 || protocoltest.FaultAt(&snap, workFile("t")) == nil {
+			t.Errorf("%s: %+v, %+v", text, k, snap.Faults)
+		}
+		s.Do(s.report("t", protocol.Report{Kind: protocol.ReportDone, Agent: "DEVELOPER", Summary: "did it"}))
+		if s.has(workFile("t")) || s.show("t").State != protocol.TaskDone {
+			t.Errorf("%s: still there", text)
+		}
+	}
+}
