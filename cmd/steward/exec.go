@@ -17,6 +17,7 @@ import (
 	"github.com/livhana/steward/join/keep"
 	joinrun "github.com/livhana/steward/join/run"
 	"github.com/livhana/steward/join/worker"
+	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
@@ -40,7 +41,7 @@ func newExecCommand(a *cli.App) *cobra.Command {
 		Long: "exec runs a program in the foreground and makes an agent of it: it waits for the capacity gate, enters the program\n" +
 			"in the project's registry, has its heartbeat kept while it lives, and ends what it leaves behind. The terminal is the\n" +
 			"program's own. exec ends with the program's exit code: 128 and the signal's number if a signal ended it, 127 if it was\n" +
-			"not found, 126 if it cannot be run. It works without a daemon, and in folders that speak no protocol yet.\nIn a project that speaks other protocols than 000 alone, it runs the program and writes nothing into the project.\n\n" +
+			"not found, 126 if it cannot be run. It works without a daemon, and in folders that speak no protocol yet.\nIn a project that speaks another protocol than 000 alone, a program with --agent is entered where that protocol lists its agents.\n\n" +
 			"Started by a person it waits for memory and open files only, not for a busy processor. A person is who has standard\n" +
 			"input and standard error on a terminal, outside of any agent's environment (STEWARD_AGENT, CLAUDECODE and the like).\n" +
 			"--now starts it in any case.",
@@ -89,6 +90,9 @@ func runExec(ctx context.Context, a *cli.App, o execOptions, throttled bool, arg
 		return err
 	}
 	defer job.Client.Close()
+	if job.Other != nil {
+		defer job.Other.Close()
+	}
 	cli.OutliveReader()
 	var throttle *float64
 	if throttled {
@@ -142,7 +146,11 @@ func execOf(a *cli.App, o execOptions, argv []string) (job exec.Options, err err
 			return job, cli.Usagef("exec: %q is not a name for an agent; use another with --agent", name)
 		}
 	}
-	return exec.Options{Path: path, Argv: argv, Dir: dir, Name: name, Numbered: o.agent == "", Restart: o.restart, Leave: o.leave,
+	var other protocol.Participant
+	if spoken := daemon.Spoken(dir, cfg); o.agent != "" && len(spoken) == 1 { // a name of the command is no role of the protocol
+		other, _ = daemon.Participate(dir, spoken[0], cfg)
+	}
+	return exec.Options{Path: path, Other: other, Argv: argv, Dir: dir, Name: name, Numbered: o.agent == "", Restart: o.restart, Leave: o.leave,
 		Keep: daemon.KeepConfig(cfg), Keeper: daemon.SelfIdentity(), Client: daemon.Connect(dir), Registers: daemon.RegistersIn(dir, cfg),
 		Pace: func(name string) time.Duration { return cfg.Heartbeat.For(agentstatus.Name, name).Pace() },
 		Beat: func(ctx context.Context, name string, uptime time.Duration) {

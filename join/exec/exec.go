@@ -38,6 +38,8 @@ type Options struct {
 	// Client enters the agent in the registry of protocol 000; Registers is false where it is not entered.
 	Client    *agentstatus.Client
 	Registers bool
+	// Other is the project's protocol where it is another one: it lists the agent where it has a place for that. nil: none.
+	Other protocol.Participant
 	// Pace is the interval between heartbeats of the named agent. Beat writes one, unless a daemon keeps the agent's heartbeat.
 	Pace     func(name string) time.Duration
 	Beat     func(ctx context.Context, name string, uptime time.Duration)
@@ -121,6 +123,7 @@ func (j *job) live() (*life, error) {
 // enroll registers the agent under the given name, or under the first free numbered name.
 func (j *job) enroll(l *life) error {
 	if !j.Registers {
+		j.join(l)
 		return nil
 	}
 	// While this process lives, it reports the end of the command: the daemon sees the end before we can report its success.
@@ -144,6 +147,22 @@ func (j *job) enroll(l *life) error {
 	}
 }
 
+// join tells another protocol than 000 of the agent, or that it still lives. The program runs even if that fails.
+func (j *job) join(l *life) {
+	if j.Other == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
+	defer cancel()
+	if err := j.Other.Join(ctx, j.agentRun(l), j.Now()); err != nil && !errors.Is(err, protocol.ErrAbsent) {
+		j.Say("exec: say that " + j.name + " works: " + terminal.ErrorText(err))
+	}
+}
+
+func (j *job) agentRun(l *life) protocol.AgentRun {
+	return protocol.AgentRun{Agent: j.name, Process: protocol.Identity(l.id)}
+}
+
 // enrollTime bounds an update of the registry: other processes may be writing it.
 const enrollTime = 30 * time.Second
 
@@ -162,6 +181,8 @@ func (j *job) attend(l *life) {
 		case <-beat.C:
 			if j.Registers {
 				beats.Go(func() { j.Beat(ctx, j.name, j.Now().Sub(l.began)) })
+			} else {
+				j.join(l)
 			}
 		case <-l.children:
 			e, over := l.look()
@@ -274,6 +295,13 @@ func (j *job) depart(l *life, d keep.Decision) int {
 		ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
 		defer cancel()
 		if err := j.Client.Leave(ctx, j.name, protocol.Identity(l.id), how, j.Now()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			j.Say("exec: say that " + j.name + " has left: " + terminal.ErrorText(err))
+		}
+	}
+	if j.Other != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
+		defer cancel()
+		if err := j.Other.Leave(ctx, j.agentRun(l), j.Now()); err != nil && !errors.Is(err, protocol.ErrAbsent) {
 			j.Say("exec: say that " + j.name + " has left: " + terminal.ErrorText(err))
 		}
 	}

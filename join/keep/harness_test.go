@@ -126,6 +126,12 @@ func scribe(state string) Deps {
 			}
 			return !there("full"), "the machine is too full"
 		},
+		Unfinished: func(r Row) string {
+			if there("left-" + r.Name) {
+				return "1 task is in progress"
+			}
+			return ""
+		},
 		Held: func(r Row) bool { return there("held-" + r.Name) },
 		Failed: func(r Row, why string, life int) error {
 			return write(note{What: "failed", Agent: r.Name, Why: why, PID: life})

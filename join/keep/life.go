@@ -102,6 +102,9 @@ func (l *life) handleEnd(ctx context.Context, e Ending) {
 	if l.rec.Unit != "" {
 		e = l.k.unitStatus(ctx, l.rec.Unit, e)
 	}
+	if e.Well() && !e.Asked && l.row.Restart != WhenDue {
+		e.Left = l.k.Deps.Unfinished(l.row)
+	}
 	was, generation := l.rec.Process, l.rec.Generation
 	l.child = nil
 	l.rec.Process, l.rec.Last, l.rec.Unit = proc.Identity{}, &e, ""

@@ -41,11 +41,13 @@ type Ending struct {
 	Unknown bool `json:"unknown,omitempty"`
 	// Asked: the operator or the configuration requested the end.
 	Asked bool `json:"asked,omitempty"`
+	// Left is the work that it left unfinished, which shows that it failed whatever its exit code says; "" if none is known.
+	Left string `json:"left,omitempty"`
 }
 
 // Well reports whether the agent ended on purpose. An end with an unknown status is a failure.
 func (e Ending) Well() bool {
-	return e.Asked || e.Fault == "" && !e.Unknown && e.Signal == "" && e.Code == 0
+	return e.Asked || e.Fault == "" && !e.Unknown && e.Signal == "" && e.Code == 0 && e.Left == ""
 }
 
 // String describes the end for the operator.
@@ -57,6 +59,8 @@ func (e Ending) String() string {
 		return "it ended, and how is not known (counted as a failure)"
 	case e.Signal != "":
 		return "it was ended by " + e.Signal
+	case e.Left != "":
+		return "it exited with code " + strconv.Itoa(e.Code) + ", and " + e.Left
 	}
 	return "it exited with code " + strconv.Itoa(e.Code)
 }

@@ -32,6 +32,8 @@ type Deps struct {
 	// Admit reports whether the agent may start now: there is room, and for WhenDue work waits for it. last is how its
 	// last life ended; nil: it had none. A refusal comes with the reason. It must not block.
 	Admit func(row Row, last *Ending) (ok bool, why string)
+	// Unfinished says what work an agent that exited with code 0 has left behind because it failed; "" for none.
+	Unfinished func(row Row) string
 	// Held reports whether the operator holds the agent, which prevents its start.
 	Held func(row Row) bool
 	// Failed alerts the operator, once for each life that is not followed by a restart. Again reports whether the

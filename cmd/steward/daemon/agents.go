@@ -198,11 +198,12 @@ func (a *agents) deps() keep.Deps {
 			}
 			return err
 		},
-		Admit:     a.admit,
-		Held:      a.holds,
-		Failed:    a.tellFailed,
-		Again:     a.wantedAgain,
-		Recovered: a.recovered,
+		Unfinished: a.unfinished,
+		Admit:      a.admit,
+		Held:       a.holds,
+		Failed:     a.tellFailed,
+		Again:      a.wantedAgain,
+		Recovered:  a.recovered,
 	}
 }
 
@@ -248,6 +249,66 @@ func (a *agents) admit(row keep.Row, last *keep.Ending) (ok bool, why string) {
 		return false, "" // nothing is measured yet; the first scans call apply again
 	}
 	return v.Admit, v.Why
+}
+
+// unfinished says what a protocol's orchestrator has left behind that exited with code 0: the npm orchestrator of protocol
+// 003 does so when one of its agents has crashed. See docs/decisions.md, "Exit code 0 is no success while work is lost".
+func (a *agents) unfinished(row keep.Row) string {
+	ad, found := AdapterNamed(row.Protocol)
+	if !found || row.Protocol == agentstatus.Name {
+		return ""
+	}
+	s := ad.Open(row.Dir, a.settings.config(), GuardLock)
+	defer s.Close()
+	snap := s.Observe(context.Background(), protocol.Look{Now: time.Now()})
+	if o, known := snap.Agent("orchestrator"); !known || o.Presence != protocol.PresenceGone || o.Left != "" {
+		return ""
+	}
+	lost := 0
+	for i := range snap.Tasks {
+		if snap.Tasks[i].Lost != "" {
+			lost++
+		}
+	}
+	if lost == 0 {
+		return ""
+	}
+	return terminal.Plural(lost, "task") + " of it got no end"
+}
+
+// offerStart adds to the incident about a dead orchestrator of a row that it can be started again.
+func (a *agents) offerStart(alert rules.Alert) rules.Alert {
+	if alert.Kind == "agent_dead" && !alert.Resolve {
+		if _, kept := a.orchestrates(alert.Subject); kept {
+			alert.Options = append([]rules.Option{{ID: optionStartAgain, Label: "Start it again"}}, alert.Options...)
+		}
+	}
+	return alert
+}
+
+// orchestrates finds the agent of a row whose program is the orchestrator that the subject names.
+func (a *agents) orchestrates(s protocol.Subject) (status.Kept, bool) {
+	if s.Kind == protocol.KindAgent && s.Protocol != agentstatus.Name {
+		for _, k := range a.list() {
+			if k.Project == s.Project && k.Protocol == s.Protocol && !k.Role && (s.ID == "orchestrator" || s.ID == k.Agent) {
+				return k, true
+			}
+		}
+	}
+	return status.Kept{}, false
+}
+
+// startAgain starts the program of a dead orchestrator. try: only check whether it can be started.
+func (a *agents) startAgain(ctx context.Context, s protocol.Subject, try bool) error {
+	k, kept := a.orchestrates(s)
+	if !kept {
+		return fmt.Errorf("start %s again: %w: no [[agent]] row starts it any more", s.ID, supervisor.ErrRefused)
+	}
+	if try || k.State == "running" {
+		return nil
+	}
+	_, err := a.restart(ctx, k, "you asked to start it again")
+	return err
 }
 
 // stops says why no agent may be started for a role now; "" if it may.

@@ -24,6 +24,8 @@ type answers struct {
 	*reports
 	loop *supervisor.Supervisor
 	due  wakeup // an answer waits to be written
+	// start starts the program of an agent again (optionStartAgain).
+	start func(ctx context.Context, s protocol.Subject, try bool) error
 }
 
 // answerTime bounds one write. If a project hangs, the write is retried later.
@@ -99,6 +101,9 @@ func (a *answers) write(ctx context.Context, i escalate.Incident, given *protoco
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
+	if given.Option == optionStartAgain {
+		return a.start(ctx, subject, try)
+	}
 	c := supervisor.Command{Verb: "answer", Subject: protocol.Query(subject), Answer: given, Try: try, Occurrence: i.Occurrence}
 	if i.Lasting {
 		c.Saw = i.Occurrence

@@ -11,6 +11,7 @@ import (
 
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/escalate"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/platform"
 	"github.com/livhana/steward/platform/desktop"
 	"github.com/livhana/steward/platform/proc"
@@ -98,6 +99,7 @@ func (h *Daemon) assemble(cfg config.Config, refs []config.ProjectRef) error {
 	h.admissions = &supervisor.Admissions{State: h.loop.State, Stops: h.agents.stops}
 	// These ask the loop, which needs them itself.
 	h.machine.loop, h.answers.loop, h.heartbeat.loop, h.agents.loop, h.agents.admissions = h.loop, h.loop, h.loop, h.loop, h.admissions
+	h.answers.start = h.agents.startAgain
 	return nil
 }
 
@@ -163,7 +165,7 @@ func (h *Daemon) deps(orders *supervisor.Orders) supervisor.Deps {
 		Stop:      h.endings.end,
 		Hints:     h.machine.hints,
 		Exits:     h.machine.gone,
-		Tell:      h.tell,
+		Tell:      func(alert rules.Alert) error { return h.tell(h.agents.offerStart(alert)) },
 		Incidents: h.ledger.Heads,
 		Orders:    orders,
 		Save:      h.store.save,
