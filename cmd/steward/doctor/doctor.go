@@ -30,6 +30,7 @@ var checks = []check{
 	{area: "watching", name: "descriptors", run: (*facts).descriptors},
 	{area: "projects", name: "projects", run: (*facts).anyProject},
 	{area: "projects", each: (*facts).project},
+	{area: "agents", each: (*facts).roles},
 	{area: "boot scripts", each: (*facts).bootScripts},
 	{area: "reaching you", name: "channels", run: (*facts).channels},
 	{area: "reaching you", name: "desktop", run: (*facts).desktop},
