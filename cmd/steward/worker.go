@@ -113,7 +113,7 @@ func runWorker(ctx context.Context, a *cli.App, f workerFlags) error {
 	if len(f.command) > 0 {
 		o.Research, o.Validate, o.Deploy, o.DeployDryRun = f.command, f.command, f.command, nil
 		o.Prompt = func(w agentstatus.Work, path string) string {
-			return role.Prompt(agentstatus.Name, f.agent, dir, "", &protocol.Assignment{ID: w.TaskID, Title: w.Title, Source: w.Source, Type: w.Type,
+			return role.Prompt(o.Program, agentstatus.Name, f.agent, dir, "", &protocol.Assignment{ID: w.TaskID, Title: w.Title, Source: w.Source, Type: w.Type,
 				Attempt: w.Attempt, Path: path, Message: w.Raw})
 		}
 	}

@@ -17,7 +17,7 @@ const longestMessage = 64 << 10
 // command is the run of a task. A command without {prompt} gets the prompt on its standard input.
 func (r *Runner) command(j *taken) worker.Command {
 	t := &j.task
-	prompt := Prompt(r.o.Protocol, r.o.Role, r.o.Project, j.note, t)
+	prompt := Prompt(r.o.Program, r.o.Protocol, r.o.Role, r.o.Project, j.note, t)
 	c := worker.Command{Task: t.ID, Dir: r.o.Dir, Limit: r.o.Limit, Log: r.o.Log}
 	c.Argv, c.Stdin = Fill(r.o.Command, r.o.Project, prompt, t)
 	c.Env = append(append([]string{}, r.o.Environment...), "STEWARD_PROTOCOL="+r.o.Protocol, "STEWARD_ROLE="+r.o.Role, "STEWARD_AGENT="+r.o.Role)
@@ -41,8 +41,9 @@ func Fill(command []string, project, prompt string, t *protocol.Assignment) (arg
 	return argv, input
 }
 
-// Prompt tells an agent in plain English what its task is, and how to report.
-func Prompt(protocolName, role, project, note string, t *protocol.Assignment) string {
+// Prompt tells an agent in plain English what its task is, and how to report. program is the path of steward: an agent's shell
+// may search other folders for programs than this process.
+func Prompt(program, protocolName, role, project, note string, t *protocol.Assignment) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "You are the agent %s in the project %s. Carry out the one task below, then end.\n\n", role, project)
 	fmt.Fprintf(&b, "Task: %s\nTitle: %s\n", t.ID, terminal.Clean(t.Title))
@@ -67,13 +68,13 @@ func Prompt(protocolName, role, project, note string, t *protocol.Assignment) st
 	for _, m := range t.Feedback {
 		fmt.Fprintf(&b, "\nA later message about it, which you must heed:\n%s\n", strings.ToValidUTF8(string(m[:min(len(m), longestMessage/4)]), ""))
 	}
-	id := terminal.ShellQuote(t.ID)
+	id, program := terminal.ShellQuote(t.ID), terminal.ShellQuote(program)
 	b.WriteString("\nHow to report, with these commands:\n")
 	for _, line := range []string{
 		"progress " + id + " 40 \"what you do now\"", "done " + id + " --summary \"what was done\"", "fail " + id + " --message \"why it cannot be done\"",
 		"block " + id + " \"a question that only a person can decide\" --option A --option B"} {
-		b.WriteString("  steward task " + line + "\n")
+		b.WriteString("  " + program + " task " + line + "\n")
 	}
-	b.WriteString("`steward task --help` has more of them. Without a report, your exit code and your last message are the report.\n")
+	b.WriteString("`" + program + " task --help` has more of them. Without a report, your exit code and your last message are the report.\n")
 	return b.String()
 }

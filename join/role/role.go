@@ -13,6 +13,7 @@ import (
 // Options say which role is played, and how.
 type Options struct {
 	Role, Protocol string
+	Program        string   // absolute, of steward itself
 	Project        string   // absolute
 	Command        []string // with {prompt}, {task}, {file} and {project} to be replaced; empty: the orchestrator acts by itself
 	Dir            string   // working folder, absolute

@@ -22,7 +22,7 @@ func TestARunGetsItsTask(t *testing.T) {
 		t.Errorf("tally %+v", tally)
 	}
 	raw, _ := os.ReadFile(filepath.Join(s.dir, "got"))
-	for _, part := range []string{"t-1 /p/t-1.json " + s.dir, `{"do":"t-1"}`, "attempt 2", "mind the gap", "steward task done t-1", "t-1 builder board " + s.dir + " value"} {
+	for _, part := range []string{"t-1 /p/t-1.json " + s.dir, `{"do":"t-1"}`, "attempt 2", "mind the gap", s.o.Program + " task done t-1", "t-1 builder board " + s.dir + " value"} {
 		if !strings.Contains(string(raw), part) {
 			t.Errorf("the run did not get %q:\n%s", part, raw)
 		}

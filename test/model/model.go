@@ -170,15 +170,25 @@ func (s *Server) next(c conversation) turn {
 			continue
 		}
 		if c.results >= len(r.Steps) {
-			return turn{text: string(r.When.ExpandString(nil, r.Say, c.text, m))}
+			return turn{text: fill(r.Say, c.text, m)}
 		}
 		step := r.Steps[c.results]
 		if step.Tool != "" {
 			return turn{tool: step.Tool, input: step.Input}
 		}
-		return c.shell(string(r.When.ExpandString(nil, step.Shell, c.text, m)))
+		return c.shell(fill(step.Shell, c.text, m))
 	}
 	return turn{text: "all done"}
+}
+
+// fill replaces $1 to $9 by the groups of a match; other variables are the shell's.
+func fill(template, text string, match []int) string {
+	for i := 1; i < 10 && 2*i < len(match); i++ {
+		if match[2*i] >= 0 {
+			template = strings.ReplaceAll(template, fmt.Sprint("$", i), text[match[2*i]:match[2*i+1]])
+		}
+	}
+	return template
 }
 
 // shell calls the shell tool that the request offers.
