@@ -11,6 +11,7 @@ import (
 
 // holdTask hides a request from its agent (VerbHold). It writes the notice first, so that every held request has its reason
 // beside it. After the rename it checks whether the agent was quicker: a running task is never held.
+// See docs/decisions.md, "Holds, the ledger of protocol 000 and the event logs stay in their adapters".
 func holdTask(p *Project, c protocol.Change) error {
 	e := p.tasks.fresh(c.Subject.ID)
 	switch {

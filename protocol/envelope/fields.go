@@ -120,14 +120,15 @@ func (m *message) check(o jsonfile.Object) {
 // CheckMessage checks a message before it is written, more strictly than messages are read: it has all the fields of its
 // type's structure, and the document's words (protocol 004, Message Types and Security Response Format). The error is an
 // *protocol.InvalidError that lists every problem.
-func CheckMessage(doc []byte) error {
-	return folder.CheckMessage(doc, func(o jsonfile.Object) *folder.Table {
-		word, _ := o.String("message_type")
-		if k := kindOf(word); k != completes || !o.Has("approval_status") {
-			return tables[k]
-		}
-		return securityTable
-	})
+func CheckMessage(doc []byte) error { return folder.CheckMessage(doc, tableFor) }
+
+// tableFor returns the table by which a message is checked before it is written.
+func tableFor(o jsonfile.Object) *folder.Table {
+	word, _ := o.String("message_type")
+	if k := kindOf(word); k != completes || !o.Has("approval_status") {
+		return tables[k]
+	}
+	return securityTable
 }
 
 // text reads a one-line string.

@@ -61,12 +61,8 @@ func (l *letter) encode() (o jsonfile.Object, doc []byte, err error) {
 	if doc, err = jsonfile.Edit([]byte("{}\n"), l.fields...); err != nil {
 		return o, nil, folder.Invalid([]string{err.Error()})
 	}
-	var problems []string
-	var invalid *protocol.InvalidError
-	if errors.As(CheckMessage(doc), &invalid) {
-		problems = invalid.Problems
-	}
 	o, _ = jsonfile.Parse(doc)
+	problems := tableFor(o).Problems(o)
 	for _, own := range l.fields[:2] { // the type and the task
 		if got, _ := o.String(own.Path[0]); got != own.Value {
 			problems = append(problems, fmt.Sprintf("%s is %q here; it must be %q", own.Path[0], folder.Line(got, 80), own.Value))

@@ -2,6 +2,9 @@ package folder
 
 import (
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/livhana/steward/protocol/jsonfile"
 )
@@ -61,6 +64,19 @@ func (f Files) End(file string, max int64) []byte {
 		return nil
 	}
 	return data
+}
+
+// SetFields sets fields of a message, by their paths with dots ("context.spec"), in the paths' order. Errors:
+// *protocol.InvalidError that names the path.
+func SetFields(doc []byte, fields map[string]any) ([]byte, error) {
+	for _, at := range slices.Sorted(maps.Keys(fields)) {
+		next, err := jsonfile.Edit(doc, jsonfile.Set{Path: strings.Split(at, "."), Value: fields[at]})
+		if err != nil {
+			return doc, Invalid([]string{"set " + Line(at, 80) + ": " + err.Error()})
+		}
+		doc = next
+	}
+	return doc, nil
 }
 
 // IgnoreMissing is err, or nil if it means that the file does not exist.

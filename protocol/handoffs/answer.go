@@ -55,13 +55,14 @@ func contextOf(o jsonfile.Object) messageContext {
 // the escalation lies there. The message's id, and thus its file name, is derived from the answer's key, so it is not
 // sent twice, even if the first copy was moved or changed meanwhile. The answer is a single file.
 func (p *Project) answer(c protocol.Change) error {
-	if err := folder.CheckAnswer(c); err != nil {
+	key, err := folder.AnswerKey(c)
+	if err != nil {
 		return err
 	}
 	p.state.read()
 	p.log.read()
 	p.boxes.read(nil)
-	id := uuidOf(jsonfile.SumOf([]byte(c.Subject.ID + "\x00" + c.Answer.Key)))
+	id := uuidOf(jsonfile.Sum(key))
 	if !p.boxes.exists(id) {
 		if err := p.send(id, c); err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/rand"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -124,26 +123,19 @@ func (p composer) encode(m outgoing, fields map[string]any) ([]byte, error) {
 
 // checked sets fields of a message and checks it against the document.
 func checked(doc []byte, fields map[string]any) ([]byte, error) {
-	for _, at := range sortedKeys(fields) {
-		next, err := jsonfile.Edit(doc, jsonfile.Set{Path: strings.Split(at, "."), Value: fields[at]})
-		if err != nil {
-			return nil, folder.Invalid([]string{"set " + folder.Line(at, 80) + ": " + err.Error()})
-		}
-		doc = next
+	doc, err := folder.SetFields(doc, fields)
+	if err != nil {
+		return nil, err
 	}
-	var problems []string
-	var invalid *protocol.InvalidError
-	if err := CheckMessage(doc); errors.As(err, &invalid) {
-		problems = invalid.Problems
+	o, err := jsonfile.Parse(doc)
+	if err != nil {
+		return nil, folder.Invalid([]string{err.Error()})
 	}
-	if o, err := jsonfile.Parse(doc); err == nil {
-		problems = append(problems, unsent(o)...)
-	}
-	return doc, folder.Invalid(problems)
+	return doc, folder.Invalid(append(messageTable.Problems(o), unsent(o)...))
 }
 
 // unsent lists what steward refuses in a message of its own beyond its form: a route between two of the document's agents
-// that the table of message types does not have, another agent's state, an unknown kind of workflow.
+// that the table of message types does not have, and another agent's state.
 func unsent(o jsonfile.Object) (problems []string) {
 	m := decodeMessage(o, "")
 	if m.kind == "" && m.from != "" && m.to != "" {
@@ -159,9 +151,6 @@ func unsent(o jsonfile.Object) (problems []string) {
 		if name != "" && (!usable(name) || !plain(name)) {
 			problems = append(problems, fmt.Sprintf("%s is %q, which is not a name for an agent", key, name))
 		}
-	}
-	if kind := m.work.kind; kind != "" && !slices.Contains(workflowKinds, kind) {
-		problems = append(problems, fmt.Sprintf("context.workflow is %q, not one of %s", kind, strings.Join(workflowKinds, ", ")))
 	}
 	slices.Sort(problems)
 	return problems

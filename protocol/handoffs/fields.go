@@ -38,7 +38,6 @@ var (
 	messageTypes = []string{typeTask, typeReview, typeFix, typeRereview, typeCompletion, typeEscalation, typeAnswer}
 	priorities   = []string{"critical", "high", "medium", "low"}
 	statuses     = []string{"pending", "accepted", "completed", "rejected"}
-	workflows    = []string{"feature", "bugfix", "refactor"}
 )
 
 var (
@@ -51,7 +50,7 @@ var messageTable = folder.Table{
 	Fields: []folder.Field{folder.Must("schema_version", folder.Text), {Key: "message_id", Form: folder.Text, Format: fileName}, {Key: "timestamp", Form: folder.String, Format: timeText},
 		folder.Must("from", folder.Text), folder.Must("to", folder.Text), folder.Must("type", folder.Text, messageTypes...), folder.Must("priority", folder.Text, priorities...),
 		folder.Must("status", folder.Text, statuses...), folder.Must("payload", folder.Object), {Key: "context", Form: folder.Object, Inside: folder.Table{
-			Fields: []folder.Field{folder.May("workflow", folder.Text, workflows...), folder.May("spec", folder.Text), folder.May("iteration", folder.Number)}}}},
+			Fields: []folder.Field{folder.May("workflow", folder.Text, workflowKinds...), folder.May("spec", folder.Text), folder.May("iteration", folder.Number)}}}},
 	Cases: []folder.Case{{Key: "type", Words: []string{typeEscalation}, Then: folder.Table{Fields: []folder.Field{
 		{Key: "payload", Form: folder.Object, Inside: folder.Table{Fields: []folder.Field{folder.Must("reason", folder.Text), folder.May("details", folder.Text),
 			folder.May("options", folder.List), folder.May("context", folder.Any), folder.May("blocking", folder.Boolean)}}}}}}}}

@@ -280,10 +280,8 @@ func (p composer) fail(in *intent, m *handoffMessage, r protocol.Report) error {
 	if err != nil {
 		return err
 	}
-	for _, at := range sortedKeys(r.Fields) {
-		if doc, err = jsonfile.Edit(doc, jsonfile.Set{Path: strings.Split(at, "."), Value: r.Fields[at]}); err != nil {
-			return folder.Invalid([]string{err.Error()})
-		}
+	if doc, err = folder.SetFields(doc, r.Fields); err != nil {
+		return err
 	}
 	o, _ := jsonfile.Parse(doc)
 	if len(o.Keys()) != 1 || o.Get("error").Kind() != "object" {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -223,10 +222,8 @@ func compose(m any, document json.RawMessage, fields map[string]any) (o jsonfile
 			return o, err
 		}
 	}
-	for _, path := range slices.Sorted(maps.Keys(fields)) {
-		if doc, err = jsonfile.Edit(doc, jsonfile.Set{Path: strings.Split(path, "."), Value: fields[path]}); err != nil {
-			return o, invalid("set %s: %v", line(path, 80), err)
-		}
+	if doc, err = folder.SetFields(doc, fields); err != nil {
+		return o, err
 	}
 	if len(doc) > maxMessage {
 		return o, invalid("the message has %d bytes; %d are the most", len(doc), maxMessage)
