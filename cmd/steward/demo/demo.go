@@ -68,6 +68,7 @@ type stage struct {
 	dir    string
 	socket string
 	client *status.Client
+	brief  bool // leave out what the daemon says about agents and logs
 	mu     sync.Mutex
 	start  time.Time
 }
@@ -76,7 +77,11 @@ type stage struct {
 func (s *stage) say(who, format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	fmt.Fprintf(s.app.Out, "%5.1fs  %-8s %s\n", time.Since(s.start).Seconds(), who, fmt.Sprintf(format, args...))
+	width := 8
+	if s.brief {
+		width = len("SECURITY_AUDITOR")
+	}
+	fmt.Fprintf(s.app.Out, "%5.1fs  %-*s %s\n", time.Since(s.start).Seconds(), width, who, fmt.Sprintf(format, args...))
 }
 
 func play(a *cli.App, c *cobra.Command, dir, name string, quiet bool, boot booter) error {
@@ -85,7 +90,7 @@ func play(a *cli.App, c *cobra.Command, dir, name string, quiet bool, boot boote
 	defer alone()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	s := &stage{app: a, dir: filepath.Join(dir, "project"), socket: filepath.Join(dir, "run", "steward.sock"), start: time.Now()}
+	s := &stage{app: a, dir: filepath.Join(dir, "project"), socket: filepath.Join(dir, "run", "steward.sock"), brief: name != agentstatus.Name, start: time.Now()}
 	if err := os.Mkdir(s.dir, 0o755); err != nil {
 		return err
 	}
@@ -158,6 +163,9 @@ func (s *stage) relay(lines io.Reader) {
 	scan := bufio.NewScanner(lines)
 	for scan.Scan() {
 		line := scan.Text()
+		if s.brief && (strings.Contains(line, "verb=log") || strings.Contains(line, "msg=agent")) {
+			continue
+		}
 		if strings.Contains(line, "level=INFO") && !strings.Contains(line, "msg=changed") && !strings.Contains(line, "msg=agent") {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/livhana/steward/config"
 	"github.com/livhana/steward/protocol"
 	"github.com/livhana/steward/protocol/agentstatus"
+	"github.com/livhana/steward/protocol/envelope"
 	"github.com/livhana/steward/protocol/handoffs"
 	"github.com/livhana/steward/protocol/mailbox"
 	"github.com/livhana/steward/status"
@@ -38,6 +39,8 @@ type example struct {
 var examples = map[string]example{
 	handoffs.Name: {"a user's request goes from agent to agent, until the reviewer approves", []string{"planner", "builder", "reviewer", "fixer", "orchestrator"},
 		protocol.Order{Title: "Add user auth", Text: "Add user auth"}},
+	envelope.Name: {"a feature goes through the pipeline of eight roles, and its security review is rejected once",
+		[]string{"ORCHESTRATOR"}, protocol.Order{To: "ORCHESTRATOR", Type: "pipeline", Title: "Chat", Text: "Render chat messages\n✓ Markdown renders"}},
 	mailbox.Name: {"the team lead assigns a task, rejects its first report and approves its second", []string{"team-lead", "developer"},
 		protocol.Order{Title: "Login page", Text: "Add a login page"}},
 }

@@ -237,9 +237,15 @@ func (p *participant) show(t protocol.Assignment) error {
 	for _, f := range task.AssignmentFacts(t, page.Now) {
 		page.Full("  %-10s %s", f.Name, f.Text)
 	}
-	if lines, err := json.MarshalIndent(t.Message, "", "  "); err == nil && len(t.Message) > 0 {
-		page.Title("Message")
-		page.Full("%s", terminal.Guarded(string(lines)))
+	section := func(title string, message json.RawMessage) {
+		if lines, err := json.MarshalIndent(message, "", "  "); err == nil && len(message) > 0 {
+			page.Title(title)
+			page.Full("%s", terminal.Guarded(string(lines)))
+		}
+	}
+	section("Message", t.Message)
+	for _, later := range t.Feedback {
+		section("To heed", later)
 	}
 	return p.app.Write(page.String())
 }
