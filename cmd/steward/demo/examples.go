@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"github.com/livhana/steward/protocol/envelope"
 	"github.com/livhana/steward/protocol/handoffs"
 	"github.com/livhana/steward/protocol/mailbox"
+	"github.com/livhana/steward/protocol/ralph"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/status/terminal"
 	"github.com/spf13/cobra"
@@ -43,6 +45,8 @@ var examples = map[string]example{
 		[]string{"ORCHESTRATOR"}, protocol.Order{To: "ORCHESTRATOR", Type: "pipeline", Title: "Chat", Text: "Render chat messages\n✓ Markdown renders"}},
 	mailbox.Name: {"the team lead assigns a task, rejects its first report and approves its second", []string{"team-lead", "developer"},
 		protocol.Order{Title: "Login page", Text: "Add a login page"}},
+	ralph.Name: {"a worker dies at its task, and steward has the program resume it", []string{"wiggum"},
+		protocol.Order{Title: "Add the login", Text: "Build what the PRD says"}},
 }
 
 // names lists the protocols that have a demo.
@@ -98,7 +102,7 @@ func (s *stage) tell(ctx context.Context, p protocol.Participant, told map[strin
 		if err != nil {
 			continue // it is being moved; the next call sees it
 		}
-		text := fmt.Sprintf("%s: %s", strings.ReplaceAll(a.Type, "_", " "), a.Title)
+		text := strings.TrimPrefix(strings.ReplaceAll(a.Type, "_", " ")+": "+a.Title, ": ")
 		line := fmt.Sprintf("%s — %s", text, a.State)
 		if a.State == protocol.TaskRunning {
 			line = text + " — works on it"
@@ -124,8 +128,13 @@ func (s *stage) configure(dir, name string, quiet bool) (file string, err error)
 	return file, os.WriteFile(file, []byte(strings.ReplaceAll(text, "PROJECT", s.dir)), 0o600)
 }
 
-// known refuses a protocol without a demo.
+// known refuses a protocol without a demo, and one whose scripts need a program that this machine lacks.
 func known(name string) error {
+	for _, tool := range []string{"flock", "setsid"} {
+		if _, err := exec.LookPath(tool); name == ralph.Name && err != nil {
+			return fmt.Errorf("demo: the example of protocol %s needs the program %s, which is not installed; it comes with util-linux", name, tool)
+		}
+	}
 	if !slices.Contains(names(), name) {
 		return cli.Usagef("demo: --protocol %s: use %s", terminal.OneWord(name), strings.Join(names(), ", "))
 	}
