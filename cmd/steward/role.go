@@ -111,7 +111,7 @@ func roleOptions(ctx context.Context, a *cli.App, cfg config.Config, paths platf
 	}
 	w.Agent = row.Name
 	home, _ := os.UserHomeDir()
-	o := role.Options{Role: row.Name, Program: w.Program, Protocol: row.Protocol, Project: dir, Command: row.Command, Dir: dir, Environment: row.Environment, Jobs: row.Jobs,
+	o := role.Options{Part: role.Part{Role: row.Name, Protocol: row.Protocol, Project: dir, Program: w.Program}, Command: row.Command, Dir: dir, Environment: row.Environment, Jobs: row.Jobs,
 		Limit: cmp.Or(row.Timeout, cfg.Tasks.MaxTimeout), Log: os.Getenv("STEWARD_LOG"), Returns: daemon.Returns(row.Protocol),
 		Pace: role.Pace{Poll: w.Poll, Beat: w.Beat, Stop: w.Stop}, Process: w.Process, Execute: w.Run, Now: w.Now, Say: w.Say}
 	if row.Directory != "" {

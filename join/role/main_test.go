@@ -142,7 +142,7 @@ func newSite(t *testing.T, b *board, script string) *site {
 	}
 	w := worker.Options{Project: s.dir, Agent: "builder", Program: program, Environ: os.Environ(), Temp: t.TempDir(), Now: time.Now, Say: say,
 		Settings: worker.Settings{Stop: 2 * time.Second, Output: 4096, Environment: []string{"PATH"}}}
-	s.o = Options{Role: "builder", Program: program, Protocol: "board", Project: s.dir, Command: []string{"sh", "-c", script}, Dir: s.dir, Limit: patience, Jobs: 1, Drain: true,
+	s.o = Options{Part: Part{Role: "builder", Protocol: "board", Project: s.dir, Program: program}, Command: []string{"sh", "-c", script}, Dir: s.dir, Limit: patience, Jobs: 1, Drain: true,
 		Returns: "payload.", Pace: Pace{Poll: patience, Beat: patience, Stop: 2 * time.Second}, Process: protocol.Identity(self), Participant: b,
 		Execute: w.Run, Hints: s.hints, Now: time.Now, Say: say,
 		Gate: func(context.Context, string) (bool, string, time.Duration) { return true, "", 0 }}

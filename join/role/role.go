@@ -12,16 +12,14 @@ import (
 
 // Options say which role is played, and how.
 type Options struct {
-	Role, Protocol string
-	Program        string   // absolute, of steward itself
-	Project        string   // absolute
-	Command        []string // with {prompt}, {task}, {file} and {project} to be replaced; empty: the orchestrator acts by itself
-	Dir            string   // working folder, absolute
-	Environment    []string // KEY=value
-	Limit          time.Duration
-	Jobs           int // the most runs at once
-	Once, Drain    bool
-	Log            string // absolute path of the file that gets the commands' output, appended; "" for none
+	Part
+	Command     []string // with {prompt}, {task}, {file} and {project} to be replaced; empty: the orchestrator acts by itself
+	Dir         string   // working folder, absolute
+	Environment []string // KEY=value
+	Limit       time.Duration
+	Jobs        int // the most runs at once
+	Once, Drain bool
+	Log         string // absolute path of the file that gets the commands' output, appended; "" for none
 	// Returns precedes the names of further keys that a run prints, in Report.Fields ("payload.").
 	Returns string
 
@@ -36,6 +34,13 @@ type Options struct {
 	Hints <-chan struct{}
 	Now   func() time.Time
 	Say   func(text string)
+}
+
+// Part is the role that a Runner plays.
+type Part struct {
+	Role, Protocol string
+	Project        string // absolute
+	Program        string // absolute, of steward itself, for the commands in prompts
 }
 
 // Pace says when a Runner acts by time.
