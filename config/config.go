@@ -117,6 +117,8 @@ func (c Config) Policies() decide.Config {
 		Retry:     c.retry(),
 
 		FaultAfter: c.Escalate.FaultAfter,
+		Results:    c.Escalate.Results,
+		Progress:   c.Escalate.Progress,
 	}
 }
 

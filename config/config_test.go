@@ -22,7 +22,7 @@ func TestDefaults(t *testing.T) {
 	c := Defaults()
 	got, want := c.Policies(), decide.Config{
 		LookEvery:  5 * s,
-		FaultAfter: m,
+		FaultAfter: m, Results: "blocking", Progress: "25%",
 		Heartbeat: heartbeat.Config{Late: 45 * s, Dead: 90 * s, StartGrace: 60 * s, ResumeGrace: 30 * s, Hung: 10 * m, HungAction: heartbeat.HungAlert,
 			Protocols: map[string]heartbeat.Limits{"handoffs": {Dead: 30 * m}}},
 		Locks: heartbeat.LockConfig{TTL: 30 * m, Watch: 30 * s},

@@ -37,6 +37,10 @@ type Config struct {
 	Keep time.Duration `toml:"keep"`
 	// FaultAfter is how long a file may be unusable, or a change may fail, before it becomes an incident.
 	FaultAfter time.Duration `toml:"fault_after"`
+	// Results (off, blocking, all) and Progress (off, 25%, each) say what is spoken of tasks whose request says that the
+	// operator listens.
+	Results  string `toml:"results"`
+	Progress string `toml:"progress"`
 	// Dangerous lists words. An option whose id or label contains one can be chosen on the command line only.
 	Dangerous []string `toml:"dangerous"`
 	// Command is a program and its arguments; it receives each notice as JSON on standard input.
@@ -73,6 +77,14 @@ func (c Config) Validate() error {
 	}{{"ack_blocking", c.AckBlocking}, {"ack", c.Ack}, {"keep", c.Keep}, {"fault_after", c.FaultAfter}} {
 		if d.value <= 0 {
 			errs = append(errs, fmt.Errorf("%s: %s is not a length of time above 0", d.key, d.value))
+		}
+	}
+	for _, s := range []struct {
+		key, value string
+		words      []string
+	}{{"results", c.Results, []string{"", "off", "blocking", "all"}}, {"progress", c.Progress, []string{"", "off", "25%", "each"}}} {
+		if !slices.Contains(s.words, s.value) {
+			errs = append(errs, fmt.Errorf("%s: %q must be one of %q", s.key, s.value, s.words[1:]))
 		}
 	}
 	if err := c.QuietHours.Validate(); err != nil {

@@ -115,3 +115,34 @@ func (c *Dispatcher) refresh(w *channelState) {
 	}}
 	w.queue = append(w.queue, &queued{dispatch: d, since: born, hold: earlier(now.Add(2*burstQuiet), born.Add(burstWithin))})
 }
+
+// saying is a sentence that is no incident.
+type saying struct{ about, project, text string }
+
+// mostSaid limits the sentences that wait for the dispatcher.
+const mostSaid = 32
+
+// Say has a sentence spoken that is no incident. It replaces one about the same subject that was not spoken yet. It is
+// dropped without a voice, in the quiet hours, and when it has waited for too long.
+func (c *Dispatcher) Say(about, project, text string) {
+	select {
+	case c.said <- saying{about, project, text}:
+	default:
+		c.log.Warn("too many sentences wait; one is dropped", "about", about)
+	}
+}
+
+func (c *Dispatcher) speak(s saying) {
+	born := c.now()
+	d := &dispatch{job: jobAnnounce, popup: "said " + s.about, compose: func() (Notice, bool) {
+		now := c.now()
+		quiet, _ := c.routes.cfg.QuietHours.On(now)
+		return Notice{Severity: protocol.Info, Title: s.text, Project: s.project, Spoken: s.text, Quiet: true}, !quiet && now.Sub(born) <= sentenceStale
+	}}
+	for _, w := range c.channels {
+		if w.speaks() {
+			w.remove(func(q *queued) bool { return q.job == jobAnnounce && q.popup == d.popup })
+			w.queue = append(w.queue, &queued{dispatch: d, since: born})
+		}
+	}
+}

@@ -19,6 +19,7 @@ type Dispatcher struct {
 	routes   routes
 	channels []*channelState // in the order in which they are tried
 	results  chan deliveryResult
+	said     chan saying
 
 	// Used by Run only.
 	busy       map[string]bool // incidents in a dispatch or waiting for a summary
@@ -32,7 +33,7 @@ type Dispatcher struct {
 
 // NewDispatcher creates a dispatcher; Run starts it. Channels are in the configured order (Config.Channels).
 func NewDispatcher(l *Incidents, cfg Config, channels []Channel, now func() time.Time, log *slog.Logger) *Dispatcher {
-	c := &Dispatcher{recorder: recorder{incidents: l, now: now, log: log}, routes: routes{cfg: cfg}, results: make(chan deliveryResult, len(channels)),
+	c := &Dispatcher{recorder: recorder{incidents: l, now: now, log: log}, routes: routes{cfg: cfg}, results: make(chan deliveryResult, len(channels)), said: make(chan saying, mostSaid),
 		busy: map[string]bool{}, leaving: map[string]bool{}, retries: retries{}, digest: digest{incidents: l, at: cfg.Digest, log: log}}
 	for _, ch := range channels {
 		c.routes.channels = append(c.routes.channels, ch.Name)
@@ -64,6 +65,8 @@ func (c *Dispatcher) Run(ctx context.Context) error {
 		case <-c.incidents.changed:
 		case r := <-c.results:
 			c.settle(r)
+		case s := <-c.said:
+			c.speak(s)
 		case <-due:
 		}
 	}

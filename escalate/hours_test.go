@@ -1,7 +1,9 @@
 package escalate
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,4 +210,31 @@ func TestMark(t *testing.T) {
 	}
 	want(t, "dangerous", strings.Join(got, " "), "1 give_up 3 6")
 	want(t, "the original", options[0].Dangerous, false)
+}
+
+// A sentence that is no incident is spoken, the newest of those about one subject; never in the quiet hours.
+func TestSaying(t *testing.T) {
+	cfg := Config{Channels: []string{ChannelDesktop, ChannelSpeech}, Ladder: plainLadders()}
+	inRoomWith(t, cfg, func(t *testing.T, r *room) {
+		release := make(chan struct{})
+		r.speech.set(func(ctx context.Context, _ Notice) (string, error) { <-release; return "", nil })
+		r.courier.Say("p:task/a", "p", "a: 25 percent complete.")
+		r.after(time.Second)
+		r.courier.Say("p:task/b", "p", "b: 25 percent complete.")
+		r.courier.Say("p:task/b", "p", "b: 50 percent complete.")
+		r.after(time.Second)
+		close(release)
+		r.after(time.Minute)
+		if got := r.speech.said(); !slices.Equal(got, []string{"a: 25 percent complete.", "b: 50 percent complete."}) || r.desktop.count() != 0 {
+			t.Errorf("said %q, shown %d", got, r.desktop.count())
+		}
+	})
+	cfg.QuietHours = "00:00-23:59"
+	inRoomWith(t, cfg, func(t *testing.T, r *room) {
+		r.courier.Say("p:task/a", "p", "a: 25 percent complete.")
+		r.after(time.Minute)
+		if got := r.speech.said(); len(got) != 0 {
+			t.Errorf("in the quiet hours: %q", got)
+		}
+	})
 }

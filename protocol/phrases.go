@@ -72,6 +72,8 @@ const (
 	PhraseIssuedAgain     Phrase = "issued_again"
 	PhraseOnlyObserves    Phrase = "only_observes"
 	PhraseAsks            Phrase = "asks"
+	PhraseSaidProgress    Phrase = "said_progress"
+	PhraseSaidResult      Phrase = "said_result"
 	PhraseRepairs         Phrase = "repairs"
 	PhraseYields          Phrase = "yields"
 	PhrasePutsBack        Phrase = "puts_back"

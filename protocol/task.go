@@ -37,9 +37,11 @@ type Request struct {
 	// Related are tasks that the request names; Payload fingerprints the request's content.
 	Related []string `json:"related,omitempty"`
 	Payload string   `json:"payload,omitempty"`
-	// Directive is the user's own words behind the request. Silent asks for no speech.
+	// Directive is the user's own words behind the request. Silent asks for no speech. Voice says that the user listens, so
+	// that progress and results may be spoken too (000: voice_mode_active).
 	Directive string `json:"directive,omitempty"`
 	Silent    bool   `json:"silent,omitempty"`
+	Voice     bool   `json:"voice,omitempty"`
 	Blocking  bool   `json:"blocking,omitempty"`
 	// Ref is the request's file; an empty Path means a result without a request.
 	Ref Ref `json:"ref,omitzero"`

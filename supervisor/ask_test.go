@@ -179,3 +179,30 @@ func TestOrdersInEveryMode(t *testing.T) {
 		}
 	})
 }
+
+// TestByHand: an order that carries a task on is counted (goals: copy_paste_events); one that ends it is not.
+func TestByHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "demo")
+		w.folders["demo"].sims = []*sim{agentOf("codex")}
+		s, stop := w.start()
+		defer stop()
+		time.Sleep(7 * time.Second)
+		w.at("demo", func(f *folder) {
+			f.submit(request("t1"), time.Now())
+			f.submit(request("t2"), time.Now())
+			f.finish("t1", failure("GIT_CONFLICT"), time.Now())
+		})
+		for verb, task := range map[string]string{"retry": "t1", "cancel": "t2"} {
+			if err := do(t, s, verb, task); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(10 * time.Second)
+		for _, g := range s.State().Goals() {
+			if g.Name == "copy_paste_events" && (g.Value == nil || *g.Value != 1 || g.OK) {
+				t.Errorf("%+v", g)
+			}
+		}
+	})
+}

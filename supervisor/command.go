@@ -70,6 +70,7 @@ func (l *loop) command(c Command) answer {
 			return answer{err: fmt.Errorf("remember the wish: %w", err)}
 		}
 	}
+	l.memory = l.projects.countByHand(l.memory, c.Verb, changes)
 	outcomes := make(chan error, len(changes))
 	for _, c := range changes {
 		next := &l.projects[c.Subject.Project].next
@@ -132,15 +133,19 @@ func (l *loop) setMode(c Command) error {
 	return nil
 }
 
+// countByHand counts the orders that carried tasks on which should have gone on by themselves.
+func (all projects) countByHand(m decide.Memory, verb string, changes []protocol.Change) decide.Memory {
+	for _, c := range changes {
+		if verb != "cancel" && c.Subject.Kind == protocol.KindTask && all[c.Subject.Project].manages(c.Subject) {
+			m = m.Tallied(c.Subject.Project, decide.Tally{ByHand: 1})
+		}
+	}
+	return m
+}
+
 // countSpoken adds to the tally. The next decision saves the memory.
 func (l *loop) countSpoken(project string) {
-	p, known := l.memory.Projects[project]
-	if !known {
-		return
-	}
-	p.Tally.Spoken++
-	l.memory.Projects = maps.Clone(l.memory.Projects) // the State shares the old one
-	l.memory.Projects[project] = p
+	l.memory = l.memory.Tallied(project, decide.Tally{Spoken: 1})
 	l.decide()
 }
 

@@ -25,7 +25,7 @@ func (l *loop) decide() {
 	l.show(view)
 	changes, ends := l.possible(begin), l.ended.remaining(plan)
 	// Save at once when a project is new: a failure that happens while steward is down must count as news later.
-	if len(changes)+len(ends)+len(plan.Alerts) == 0 && !newProject {
+	if len(changes)+len(ends)+len(plan.Alerts)+len(plan.Says) == 0 && !newProject {
 		return
 	}
 	if l.save() != nil {
@@ -34,6 +34,9 @@ func (l *loop) decide() {
 	}
 	for _, a := range plan.Alerts {
 		l.record.alert(a, l.deps.Tell(a), begin)
+	}
+	for _, s := range plan.Says {
+		l.deps.Say(s)
 	}
 	for _, e := range ends {
 		l.ended[e.Subject] = e.Since
@@ -207,6 +210,9 @@ func word(p *decide.Plan, human string, now time.Time) {
 	}
 	for i := range p.Alerts {
 		p.Alerts[i] = words.Alert(p.Alerts[i], human, now)
+	}
+	for i := range p.Says {
+		p.Says[i].Text = words.Said(&p.Says[i].Notice, now)
 	}
 	for i := range p.Ends {
 		p.Ends[i].Why = words.Sentence(p.Ends[i].Cause, now)

@@ -130,6 +130,8 @@ type Deps struct {
 	// Tell raises or resolves an incident and has it delivered; Incidents are the current ones.
 	Tell      func(rules.Alert) error
 	Incidents func() map[string]rules.Head
+	// Say speaks of a task; nil: never. It returns at once, and may lose what it is given.
+	Say func(decide.Saying)
 	// Orders are the orders of people; nil: they are kept in memory only.
 	Orders *Orders
 	// Save stores the memory durably.
@@ -146,6 +148,9 @@ type Deps struct {
 func (d *Deps) fillOptional() {
 	if d.Orders == nil {
 		d.Orders = &Orders{}
+	}
+	if d.Say == nil {
+		d.Say = func(decide.Saying) {}
 	}
 	if d.Heartbeat == nil {
 		d.Heartbeat = func(time.Time) {}

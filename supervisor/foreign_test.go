@@ -190,6 +190,12 @@ func (s *stage) doSettle(w []string) error {
 	return nil
 }
 
+// doSay: say RESULTS PROGRESS: what is spoken.
+func (s *stage) doSay(w []string) error {
+	s.cfg.Results, s.cfg.Progress = w[0], w[1]
+	return nil
+}
+
 // doPress: press X OPTION: a person orders what an incident about it offers.
 func (s *stage) doPress(w []string) error {
 	s.rest()

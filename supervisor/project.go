@@ -131,6 +131,13 @@ func (q *queue) hint(path string) {
 	q.hints[path] = true
 }
 
+// manages reports whether the last scan showed the task, and its protocol leaves it to steward (protocol 000).
+func (d *projectState) manages(task protocol.Subject) bool {
+	return slices.ContainsFunc(d.snapshots, func(s protocol.Snapshot) bool {
+		return s.Protocol == task.Protocol && slices.ContainsFunc(s.Tasks, func(t protocol.Task) bool { return t.ID == task.ID && !t.Foreign })
+	})
+}
+
 // hasWork reports whether the last scan showed a task without a result.
 func (d *projectState) hasWork() bool {
 	for i := range d.snapshots {

@@ -121,6 +121,9 @@ func (s *stage) turn() decide.Plan {
 	for _, a := range plan.Alerts {
 		s.raise(a)
 	}
+	for _, say := range plan.Says {
+		s.note("say %s", say.Text)
+	}
 	s.noteEnds(plan)
 	for _, c := range plan.Changes {
 		if err := s.folders[c.Subject.Project].Apply(context.Background(), c, s.now); err != nil {

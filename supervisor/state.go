@@ -92,6 +92,7 @@ func (p *State) Goals() []Goal {
 		t.Spoken += m.Tally.Spoken
 		t.Overloaded += m.Tally.Overloaded
 		t.Followed += m.Tally.Followed
+		t.ByHand += m.Tally.ByHand
 	}
 	ended := t.Completed + t.Failed
 	var covered, observed time.Duration
@@ -99,14 +100,14 @@ func (p *State) Goals() []Goal {
 		covered += a.Covered
 		observed += a.Observed
 	}
-	overloaded := float64(t.Overloaded)
+	overloaded, byHand := float64(t.Overloaded), float64(t.ByHand)
 	latency := ratio(t.Latency, time.Duration(ended)*time.Second)
 	return []Goal{
 		goal("task_success_rate", ratio(t.Completed, ended), "> 0.95", func(v float64) bool { return v > 0.95 }),
 		goal("average_task_latency_seconds", latency, "< 30", func(v float64) bool { return v < 30 }),
 		goal("heartbeat_uptime", ratio(covered, observed), "> 0.999", func(v float64) bool { return v > 0.999 }),
 		goal("overload_crashes", &overloaded, "0", func(v float64) bool { return v == 0 }),
-		{Name: "copy_paste_events", Target: "0", OK: true, Note: "not measured: files do not show what a person copies by hand"},
+		goal("copy_paste_events", &byHand, "0", func(v float64) bool { return v == 0 }),
 		goal("voice_interruptions_per_task", ratio(t.Spoken, ended), "< 0.05", func(v float64) bool { return v < 0.05 }),
 		goal("task_transparency", ratio(t.Followed, ended), "1", func(v float64) bool { return v == 1 }),
 	}

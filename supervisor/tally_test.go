@@ -60,16 +60,16 @@ func TestGoals(t *testing.T) {
 		return &supervisor.State{Plan: decide.Plan{Memory: decide.Memory{Projects: map[string]decide.ProjectMemory{"demo": {Tally: tally}}}}}
 	}
 	good := picture(decide.Tally{Completed: 99, Failed: 1, Latency: 2900 * time.Second, Spoken: 4, Followed: 100}).Goals()
-	bad := picture(decide.Tally{Completed: 95, Failed: 5, Latency: 3000 * time.Second, Spoken: 5, Overloaded: 1, Followed: 99}).Goals()
+	bad := picture(decide.Tally{Completed: 95, Failed: 5, Latency: 3000 * time.Second, Spoken: 5, Overloaded: 1, Followed: 99, ByHand: 1}).Goals()
 	none := picture(decide.Tally{}).Goals()
 	for i := range good {
-		if good[i].Name == "heartbeat_uptime" || good[i].Name == "copy_paste_events" {
-			continue // no agent in these pictures; never measured
+		if good[i].Name == "heartbeat_uptime" {
+			continue // no agent in these pictures
 		}
 		if !good[i].OK || bad[i].OK {
 			t.Errorf("%s: %v is %t, %v is %t", good[i].Name, *good[i].Value, good[i].OK, *bad[i].Value, bad[i].OK)
 		}
-		if none[i].Value != nil && good[i].Name != "overload_crashes" {
+		if none[i].Value != nil && good[i].Name != "overload_crashes" && good[i].Name != "copy_paste_events" {
 			t.Errorf("%s of nothing is %v", none[i].Name, *none[i].Value)
 		}
 	}

@@ -67,7 +67,7 @@ func (s *stage) do(line string) error {
 		"at": s.doAt, "sleep": s.doSleep, "clock": s.doClock, "absent": s.doAbsent, "agent": s.doAgent, "task": s.doTask, "result": s.doResult, "load": s.doLoad, "show": s.doShow,
 		"once": s.doOnce, "state": s.doState, "release": s.doRelease, "retries": s.doRetries,
 		"lock": s.doLock, "plea": s.doPlea, "finding": s.doFinding, "event": s.doEvent, "mode": s.doMode,
-		"fault": s.doFault, "trouble": s.doTrouble, "settle": s.doSettle, "press": s.doPress,
+		"fault": s.doFault, "trouble": s.doTrouble, "settle": s.doSettle, "say": s.doSay, "press": s.doPress,
 		"hung": s.doHung, "doubt": s.doDoubt, "ask": s.doAsk, "daemon": s.doDaemon, "claims": s.doClaims, "explain": s.doExplain, "eater": s.doEater,
 	}[verb]
 	if !ok {
@@ -336,6 +336,8 @@ func (s *stage) appear(id string, w []string) (err error) {
 			t.Directive = strings.ReplaceAll(w[i+1], "_", " ")
 		case "updates":
 			t.Progress.Every, err = time.ParseDuration(w[i+1])
+		case "voice":
+			t.Voice, t.Blocking = true, w[i+1] == "waits"
 		case "names":
 			t.Related = []string{w[i+1]}
 		case "blocked":

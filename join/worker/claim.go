@@ -132,7 +132,7 @@ func (w *Worker) perform(ctx context.Context, j *job, log string) {
 		w.events <- func() { w.conclude(j, r) }
 		return
 	}
-	before := j.plan.files()
+	before := j.plan.files(w.planner.paths.project)
 	if j.halted() != nil {
 		w.events <- func() { w.unclaim(ctx, j) }
 		return

@@ -61,15 +61,23 @@ func stateOf(path string) fileState {
 	return s
 }
 
-// snapshot is the state, before the command runs, of the paths that a request names and of the files below its working
-// folder.
+// snapshot is the state, before the command runs, of the paths that a request names and of the files below a folder.
 type snapshot struct {
+	root   string // the project; a working folder outside of it, or where the project has too many files
 	named  map[string]fileState
 	listed map[string]fileState // size and time only; nil: too many to list
 }
 
-func (p *plan) files() snapshot {
-	before := snapshot{named: map[string]fileState{}, listed: listFiles(p.dir)}
+func (p *plan) files(project string) snapshot {
+	before := snapshot{root: p.dir, named: map[string]fileState{}}
+	if rel, err := filepath.Rel(project, p.dir); err == nil && filepath.IsLocal(rel) && rel != "." {
+		if before.listed = listFiles(project); before.listed != nil {
+			before.root = project
+		}
+	}
+	if before.listed == nil {
+		before.listed = listFiles(p.dir)
+	}
 	for _, path := range slices.Concat(p.modify, p.artifacts) {
 		before.named[path] = stateOf(path)
 	}
@@ -132,7 +140,7 @@ func (before snapshot) compare(p *plan, r *agentstatus.Result) {
 		return
 	}
 	var made, changed []string
-	now := listFiles(p.dir)
+	now := listFiles(before.root)
 	for _, path := range slices.Sorted(maps.Keys(now)) {
 		was, there := before.listed[path]
 		_, named := before.named[path]

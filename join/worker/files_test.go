@@ -24,6 +24,15 @@ func TestResultNamesWhatTheCommandWrote(t *testing.T) {
 	if want := []string{filepath.Join(s.dir, "old.txt")}; !slices.Equal(r.Body.Modified, want) {
 		t.Errorf("modified %q, want %q", r.Body.Modified, want)
 	}
+	// A command that works in a subfolder may write elsewhere in the project.
+	script = s.script("up.sh", "echo e > ../beside.txt")
+	s.write("sub/keep.txt", "k\n", 0o644)
+	up := execute(script)
+	up["working_directory"] = "sub"
+	r = s.run(request(task.Execute, up))
+	if want := []string{filepath.Join(s.dir, "beside.txt")}; !slices.Equal(r.Body.Artifacts, want) {
+		t.Errorf("artifacts %q, want %q", r.Body.Artifacts, want)
+	}
 	// Above mostChanged the result names only the files that the request names.
 	script = s.script("many.sh", fmt.Sprintf("i=0; while [ $i -lt %d ]; do : > many$i; i=$((i+1)); done; echo z > named.txt", mostChanged+1))
 	r = s.run(request(task.Execute, execute(script), func(r *agentstatus.Request) { r.Payload.Artifacts = []string{"named.txt"} }))

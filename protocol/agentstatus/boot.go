@@ -206,8 +206,25 @@ func (p *Project) Keep(agents map[string]time.Duration, now time.Time) error {
 			if text(old, keptBy) != ourName {
 				return nil
 			}
-			return append(p.agents.healthEdits(old), set(jsonfile.FormatTime(now), "last_heartbeat"), set(int64(agents[name]/time.Second), "uptime_seconds"))
+			sets := append(p.agents.healthEdits(old), p.agents.workEdits(old, name)...)
+			return append(sets, set(jsonfile.FormatTime(now), "last_heartbeat"), set(int64(agents[name]/time.Second), "uptime_seconds"))
 		}))
 	}
 	return errors.Join(errs...)
+}
+
+// workEdits are the edits that make a kept heartbeat say what its agent works on, as far as claims show it. A state that the
+// claims do not contradict stays.
+func (f *statusFiles) workEdits(old jsonfile.Object, agent string) []jsonfile.Set {
+	tasks := []string{}
+	for _, k := range f.activeClaims(agent) {
+		tasks = append(tasks, k.Task)
+	}
+	switch status, _ := old.String("status"); {
+	case len(tasks) > 0 && status != "error":
+		return []jsonfile.Set{set("busy", "status"), set(tasks, "active_tasks")}
+	case len(tasks) == 0 && status == "busy":
+		return []jsonfile.Set{set("idle", "status"), set(tasks, "active_tasks")}
+	}
+	return nil
 }

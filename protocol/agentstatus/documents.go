@@ -18,7 +18,7 @@ type request struct {
 	priority       protocol.Priority
 	timeout, every time.Duration
 	throttle       protocol.Share
-	silent         bool
+	silent, voice  bool // what voice_mode_active says; neither where it is missing
 	title          string
 	payload        string // its fingerprint
 	issues         folder.Findings
@@ -43,7 +43,7 @@ func decodeRequest(o jsonfile.Object) request {
 	}
 	origin, _ := o.Object("context")
 	voice, known := origin.Bool("voice_mode_active")
-	r.silent = known.OK() && !voice
+	r.silent, r.voice = known.OK() && !voice, known.OK() && voice
 	if payload, p := o.Object("payload"); p.OK() {
 		parameters, p := payload.Object("parameters")
 		r.title = titleOf(r.Type, r.Payload.TaskType, parameters)

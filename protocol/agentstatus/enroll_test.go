@@ -120,6 +120,24 @@ func TestKeptHeartbeat(t *testing.T) {
 	if beat := keep(); beat["last_heartbeat"] != stamp(c.now) || beat["uptime_seconds"] != 90.0 {
 		t.Errorf("kept: %v", beat)
 	}
+	// It says what the agent works on, as far as claims show it.
+	id := c.submit(ask(NewTaskID(), func(r *Request) { r.Target = agent }))
+	work, err := me.Open(t.Context(), agent, c.now)
+	if err != nil || len(work) != 1 {
+		t.Fatalf("open: %v, %+v", err, work)
+	}
+	if err := me.Claim(t.Context(), work[0], Claim{Agent: agent, Worker: worker(1), Mark: "m"}, c.now); err != nil {
+		t.Fatal(err)
+	}
+	if beat := keep(); beat["status"] != "busy" || fmt.Sprint(beat["active_tasks"]) != "["+id+"]" {
+		t.Errorf("with a task: %v", beat)
+	}
+	if err := me.Unclaim(t.Context(), id, c.now); err != nil {
+		t.Fatal(err)
+	}
+	if beat := keep(); beat["status"] != "idle" || fmt.Sprint(beat["active_tasks"]) != "[]" {
+		t.Errorf("without a task: %v", beat)
+	}
 	own := []byte(`{"agent_name":"claude","status":"busy","last_heartbeat":"2025-10-22T21:30:00Z"}`)
 	if err := os.WriteFile(filepath.Join(c.dir, Base, agent+"_status/heartbeat.json"), own, 0o644); err != nil {
 		t.Fatal(err)

@@ -118,7 +118,7 @@ func taskOf(p *Project, e *entry, known directory, agents map[string]*agentFacts
 	t := protocol.Task{Request: protocol.Request{
 		ID: e.id, Agent: known.canonical(r.Target), Source: r.Source, Type: r.Type, Title: r.title,
 		Priority: r.priority, Timeout: r.timeout, Throttle: r.throttle, Created: capped(e.created(), p.Now),
-		Related: r.Context.Related, Payload: r.payload, Directive: r.Context.Directive, Silent: r.silent, Blocking: r.Coordination.Blocking, Ref: asked.ref(),
+		Related: r.Context.Related, Payload: r.payload, Directive: r.Context.Directive, Silent: r.silent, Voice: r.voice, Blocking: r.Coordination.Blocking, Ref: asked.ref(),
 	},
 		Record: protocol.Record{
 			Attempts: e.record.attempts, Buried: e.record.buried, Cancelled: e.record.cancelled,

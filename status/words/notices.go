@@ -73,6 +73,9 @@ var noticePhrases = map[protocol.Phrase]string{
 	protocol.PhraseIssuesAgain: "'steward retry ID' issues one again now, 'steward cancel ID' gives it up; otherwise it is issued again " +
 		"once its attempt is proved over",
 
+	protocol.PhraseSaidProgress: "{title}: {count} percent complete[, {text}].",
+	protocol.PhraseSaidResult:   "{title} is completed[: {text}].",
+
 	protocol.PhraseProcessesEnded:  `Its processes are ended (hung_action = "end").`,
 	protocol.PhraseEndedBefore:     nothingEnded + "they were ended for this work once, and the next ones hang too.",
 	protocol.PhraseNoTaskInHand:    nothingEnded + "it has no task in hand.",

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -68,4 +69,11 @@ func repairFacts(list []protocol.Change, fact string, now time.Time) string {
 		return strings.Join(subjects, ", ")
 	}
 	return strings.Join(lines, "\n")
+}
+
+// Said is the sentence that is spoken of a task: its progress, or its result.
+func Said(n *rules.Notice, now time.Time) string {
+	clean := *n
+	clean.Title, clean.Text = FileNames(cleanText(n.Title, summaryLimit)), FileNames(cleanText(n.Text, 2*summaryLimit))
+	return fill(template(n.Phrase, ""), noticeFacts(&clean, "", now))
 }

@@ -58,6 +58,7 @@ func running(c *taskCase) taskRuling {
 		r.tellOverrun(c, r.verdict.Cause.Facts)
 	}
 	tellStalled(c, &r)
+	sayProgress(c, &r)
 	return r
 }
 

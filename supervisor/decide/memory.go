@@ -128,6 +128,8 @@ type TaskFlight struct {
 	Claimed bool `json:"claimed,omitempty"`
 	// Alone: since when no agent works on it although it is in flight.
 	Alone time.Time `json:"alone,omitzero"`
+	// Said is the progress that was spoken last, in percent.
+	Said float64 `json:"said,omitempty"`
 	// Stopped is when the processes of its agent were ended because they hung with it.
 	Stopped time.Time `json:"stopped,omitzero"`
 }

@@ -2,6 +2,7 @@ package decide
 
 import (
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -102,3 +103,43 @@ func unsettled(s *protocol.Snapshot) iter.Seq[*protocol.Task] {
 }
 
 func rfc3339(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Saying is what the user is told aloud of a task for which the user listens. It needs no answer, is no incident, and is not
+// said again after a crash. See docs/decisions.md, "Progress and results are spoken without an incident".
+type Saying struct {
+	Subject protocol.Subject
+	rules.Notice
+	Text string // in words
+}
+
+// How much of the results, and of the progress, of tasks is spoken ([escalate] results, progress).
+const (
+	SayNothing  = "off"
+	SayBlocking = "blocking" // results that the orchestrator waits for
+	SayAll      = "all"
+	SayQuarters = "25%" // progress at each quarter
+	SayEach     = "each"
+)
+
+// sayProgress speaks the progress that the request asked for (000, Pattern 3: Progressive Updates).
+func sayProgress(c *taskCase, r *taskRuling) {
+	p, said := c.t.Progress, r.next.Said
+	step := map[string]float64{SayQuarters: 25, SayEach: 1}[c.cfg.Progress]
+	if !c.t.Voice || p.Every <= 0 || p.At.IsZero() || step == 0 || p.Percent >= 100 || !(math.Floor(p.Percent/step) > math.Floor(said/step)) {
+		return
+	}
+	r.next.Said = p.Percent
+	r.say(c, rules.Notice{Phrase: protocol.PhraseSaidProgress, Facts: protocol.Facts{Count: int(p.Percent), Text: p.Step}})
+}
+
+// sayResult speaks a completed result (000, Test 1: "reports to Jesse via voice"). A failure is told by its incident.
+func sayResult(c *taskCase, r *taskRuling) {
+	if c.t.Voice && (c.cfg.Results == SayAll || c.cfg.Results == SayBlocking && c.t.Blocking) && len(c.t.Outcome.ForHuman) == 0 {
+		r.say(c, rules.Notice{Phrase: protocol.PhraseSaidResult, Facts: protocol.Facts{Text: c.t.Outcome.Summary}})
+	}
+}
+
+func (r *taskRuling) say(c *taskCase, n rules.Notice) {
+	n.Title = title(c.t)
+	r.says = append(r.says, Saying{Subject: c.subject, Notice: n})
+}

@@ -36,7 +36,7 @@ func newPlanner(e *env) *planner {
 
 // merge enters a ruling about a subject of the project in the plan.
 func (p *planner) merge(project string, r *ruling) {
-	p.conditions = append(p.conditions, r.conditions...)
+	p.conditions, p.plan.Says = append(p.conditions, r.conditions...), append(p.plan.Says, r.says...)
 	for _, c := range r.changes {
 		p.order(c)
 	}

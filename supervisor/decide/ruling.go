@@ -12,6 +12,7 @@ type ruling struct {
 	changes    []protocol.Change
 	waiting    []protocol.Change // what would be changed if steward were allowed to
 	conditions []condition
+	says       []Saying
 	ends       []End
 	wake       time.Time // the next decision comes at this moment at the latest
 	rescan     time.Time // and the next scan of the project at this one

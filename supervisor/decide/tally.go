@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"maps"
 	"time"
 
 	"github.com/livhana/steward/escalate/rules"
@@ -20,6 +21,8 @@ type Tally struct {
 	// over a limit.
 	Lost       int `json:"lost"`
 	Overloaded int `json:"overloaded,omitempty"`
+	// ByHand counts the orders of a person that carried a task on: a retry, a release, an answer.
+	ByHand int `json:"by_hand,omitempty"`
 	// Followed counts the tasks of Completed and Failed that steward saw open before they ended.
 	Followed int `json:"followed,omitempty"`
 }
@@ -28,7 +31,19 @@ type Tally struct {
 func (t Tally) plus(more Tally) Tally {
 	return Tally{Completed: t.Completed + more.Completed, Failed: t.Failed + more.Failed, Latency: t.Latency + more.Latency,
 		ForHuman: t.ForHuman + more.ForHuman, Spoken: t.Spoken + more.Spoken, Lost: t.Lost + more.Lost,
-		Overloaded: t.Overloaded + more.Overloaded, Followed: t.Followed + more.Followed}
+		Overloaded: t.Overloaded + more.Overloaded, Followed: t.Followed + more.Followed, ByHand: t.ByHand + more.ByHand}
+}
+
+// Tallied is the memory with more in the tally of a project that it knows.
+func (m Memory) Tallied(project string, more Tally) Memory {
+	p, known := m.Projects[project]
+	if !known {
+		return m
+	}
+	p.Tally = p.Tally.plus(more)
+	m.Projects = maps.Clone(m.Projects) // others may share the old one
+	m.Projects[project] = p
+	return m
 }
 
 // stampLag is by how much the stamp of a file may precede its write: the kernel stamps files with a clock that advances once
@@ -59,6 +74,9 @@ func count(c *taskCase, r *taskRuling, ok bool) {
 	}
 	r.tally.Latency += m.Latency
 	if ok {
+		if m.Counted == "" && m.News {
+			sayResult(c, r)
+		}
 		m.Counted = "completed"
 		r.tally.Completed++
 	} else {

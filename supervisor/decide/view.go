@@ -68,6 +68,8 @@ type Plan struct {
 	Open bool `json:"-"`
 	// Claims are the tasks that have room, or were promised it.
 	Claims []capacity.Reservation `json:"-"`
+	// Says is what the user is told aloud without a question.
+	Says []Saying `json:"-"`
 	// Waiting are the changes that are not made because steward asks first, only observes, is paused, or yields. Offers are
 	// those of them that a person can order with an option of an incident.
 	Waiting []protocol.Change `json:"-"`
@@ -91,9 +93,11 @@ type Config struct {
 	LookEvery time.Duration
 	// Human is the name used when addressing the person.
 	Human string
-	// FaultAfter is how long a fault must last until it is an incident. Progress is how much of the progress of tasks is
-	// spoken.
+	// FaultAfter is how long a fault must last until it is an incident.
 	FaultAfter time.Duration
+	// Results and Progress say how much of the results and of the progress of tasks is spoken.
+	Results  string
+	Progress string
 
 	Heartbeat heartbeat.Config
 	Capacity  capacity.Config

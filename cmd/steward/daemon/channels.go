@@ -15,6 +15,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 	"github.com/livhana/steward/status"
 	"github.com/livhana/steward/supervisor"
+	"github.com/livhana/steward/supervisor/decide"
 )
 
 // channels delivers incidents to the operator through the currently configured channels, and handles presses of their
@@ -28,6 +29,7 @@ type channels struct {
 	changed   wakeup                       // the configuration has changed
 
 	mu    sync.Mutex // guards the fields below
+	voice *escalate.Dispatcher
 	set   *channelSet
 	known map[string]status.Channel
 	test  *testMessage
@@ -86,8 +88,17 @@ func (a *channels) assemble() (*channelSet, *escalate.Dispatcher) {
 	dispatcher.Told = a.answers.noteDelivery
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.set = set
+	a.set, a.voice = set, dispatcher
 	return set, dispatcher
+}
+
+// say has a sentence about a task spoken.
+func (a *channels) say(s decide.Saying) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.voice != nil {
+		a.voice.Say(s.Subject.String(), s.Subject.Project, s.Text)
+	}
 }
 
 // incident returns the incident as the ledger has it; nil for a summary.

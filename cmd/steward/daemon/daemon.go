@@ -166,6 +166,7 @@ func (h *Daemon) deps(orders *supervisor.Orders) supervisor.Deps {
 		Hints:     h.machine.hints,
 		Exits:     h.machine.gone,
 		Tell:      func(alert rules.Alert) error { return h.tell(h.agents.offerStart(alert)) },
+		Say:       h.channels.say,
 		Incidents: h.ledger.Heads,
 		Orders:    orders,
 		Save:      h.store.save,
