@@ -79,6 +79,12 @@ func (d *Driver) Order(c protocol.Change) []Job {
 	return d.jobs(d.loop.effects())
 }
 
+// Command has the loop carry out a person's command.
+func (d *Driver) Command(c Command) ([]Job, error) {
+	a := d.loop.command(c)
+	return d.jobs(d.loop.effects()), a.err
+}
+
 // Next is how long the loop has nothing to do.
 func (d *Driver) Next() time.Duration { return max(0, d.loop.next().Sub(d.loop.now())) }
 

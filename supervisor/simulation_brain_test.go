@@ -176,7 +176,7 @@ func (b *brain) start() {
 
 // project is a site as the loop sees it.
 func (b *brain) project(d *place) supervisor.Project {
-	run := b.starts
+	run, m := b.starts, b.m
 	return supervisor.Project{
 		Name: d.s.name, Path: "/" + d.s.name,
 		Detect: func() []string {
@@ -192,7 +192,7 @@ func (b *brain) project(d *place) supervisor.Project {
 			return nil
 		},
 		Open: func(string, protocol.Mode) (supervisor.Speaker, error) {
-			return supervisor.Speaker{Adapter: &scene{b: b, d: d, run: run}, Mode: protocol.ModeAct, Close: func() {}}, nil
+			return supervisor.Speaker{Adapter: &scene{b: b, d: d, run: run}, Mode: m.mode(), Close: func() {}}, nil
 		},
 	}
 }
@@ -360,6 +360,7 @@ func (m *simulation) hint(s *site) {
 // order is a person's.
 func (b *brain) order(c protocol.Change) {
 	if !b.stopping {
+		b.m.giveWord(c)
 		b.do(func() []supervisor.Job { return b.driver.Order(c) })
 	}
 }
@@ -443,6 +444,7 @@ func (s *scene) Apply(ctx context.Context, c protocol.Change, now time.Time) (er
 		return errDoomed
 	}
 	m.checkChange(d, c)
+	m.checkWord(c)
 	err = protocol.ErrConflict
 	card := d.s.files.cards[c.Subject.ID]
 	switch {
@@ -453,6 +455,7 @@ func (s *scene) Apply(ctx context.Context, c protocol.Change, now time.Time) (er
 		err = d.s.files.Apply(ctx, c, m.now())
 		m.checkApplied(d, c, before, err)
 	}
+	m.spendWord(c, err)
 	if c.Verb != protocol.VerbLog && c.Verb != protocol.VerbRenew {
 		m.note("%s: %s %s (%s) %s%s", d.s.name, c.Verb, c.Subject.ID, c.Reason, c.Code, problem(err))
 	}

@@ -31,7 +31,8 @@ type simulation struct {
 	stepped       time.Duration // when that was
 	events        agenda
 	seq           int
-	quiet         bool // nothing new happens any more
+	words         map[string]bool // that a person gave, where steward asks; nil: it acts
+	quiet         bool            // nothing new happens any more
 	promises      promises
 	resume        resume
 	strict        bool // the gate is held to what was promised, besides to what the gauges show
