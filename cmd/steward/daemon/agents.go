@@ -1,12 +1,10 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -137,44 +135,6 @@ func (a *agents) apply() {
 	a.keeper.Set(KeepConfig(cfg), rows, others)
 }
 
-// keptRows resolves the [[agent]] and [[role]] rows into those of supervised projects and the others. steward is the
-// beginning of the command that plays a role.
-func keptRows(cfg config.Config, refs []config.ProjectRef, steward []string) (rows, others []keep.Row, played map[roleKey]config.Role) {
-	home, _ := os.UserHomeDir()
-	add := func(project, directory string, r keep.Row) string {
-		dir, err := config.Expand(project, home, "/")
-		if err != nil {
-			return "" // Validate has rejected it
-		}
-		r.Dir, r.Project = dir, filepath.Base(dir)
-		if directory != "" {
-			r.Directory, _ = config.Expand(directory, home, "/") // Validate has checked it
-		}
-		if r.Restart == keep.WhenDue {
-			r.Command = append(slices.Clone(steward), "worker", "--role", r.Name, "--project", dir, "--drain")
-		}
-		i := slices.IndexFunc(refs, func(ref config.ProjectRef) bool { return platform.SameFolder(ref.Path, dir) })
-		if i < 0 {
-			others = append(others, r)
-			return ""
-		}
-		r.Project = refs[i].Name
-		rows = append(rows, r)
-		return r.Project
-	}
-	for _, a := range cfg.Agents {
-		add(a.Project, a.Directory, keep.Row{Name: a.Name, Command: a.Command, Restart: cmp.Or(a.Restart, keep.OnFailure), Protocol: a.Protocol, Environment: a.Environment})
-	}
-	played = map[roleKey]config.Role{}
-	for _, r := range cfg.Roles {
-		// The row's folder and environment are those of its runs.
-		if project := add(r.Project, "", keep.Row{Name: r.Name, Restart: keep.WhenDue, Protocol: r.Protocol}); project != "" {
-			played[roleKey{project, r.Name}] = r
-		}
-	}
-	return rows, others, played
-}
-
 // deps returns the keeper's dependencies: the project's files, the gate, and the operator.
 func (a *agents) deps() keep.Deps {
 	me := SelfIdentity()
@@ -242,73 +202,13 @@ func (a *agents) admit(row keep.Row, last *keep.Ending) (ok bool, why string) {
 		if why := a.stops(row.Project, ""); why != "" {
 			return false, why
 		}
-		return a.roles.admit(roleKey{row.Project, row.Name}, last, time.Now())
+		return a.admitRole(row, last)
 	}
 	v := a.admissions.Ask(supervisor.Admission{}, time.Now())
 	if v == nil {
 		return false, "" // nothing is measured yet; the first scans call apply again
 	}
 	return v.Admit, v.Why
-}
-
-// unfinished says what a protocol's orchestrator has left behind that exited with code 0: the npm orchestrator of protocol
-// 003 does so when one of its agents has crashed. See docs/decisions.md, "Exit code 0 is no success while work is lost".
-func (a *agents) unfinished(row keep.Row) string {
-	ad, found := AdapterNamed(row.Protocol)
-	if !found || row.Protocol == agentstatus.Name {
-		return ""
-	}
-	s := ad.Open(row.Dir, a.settings.config(), GuardLock)
-	defer s.Close()
-	snap := s.Observe(context.Background(), protocol.Look{Now: time.Now()})
-	if o, known := snap.Agent("orchestrator"); !known || o.Presence != protocol.PresenceGone || o.Left != "" {
-		return ""
-	}
-	lost := 0
-	for i := range snap.Tasks {
-		if snap.Tasks[i].Lost != "" {
-			lost++
-		}
-	}
-	if lost == 0 {
-		return ""
-	}
-	return terminal.Plural(lost, "task") + " of it got no end"
-}
-
-// offerStart adds to the incident about a dead orchestrator of a row that it can be started again.
-func (a *agents) offerStart(alert rules.Alert) rules.Alert {
-	if alert.Kind == "agent_dead" && !alert.Resolve {
-		if _, kept := a.orchestrates(alert.Subject); kept {
-			alert.Options = append([]rules.Option{{ID: optionStartAgain, Label: "Start it again"}}, alert.Options...)
-		}
-	}
-	return alert
-}
-
-// orchestrates finds the agent of a row whose program is the orchestrator that the subject names.
-func (a *agents) orchestrates(s protocol.Subject) (status.Kept, bool) {
-	if s.Kind == protocol.KindAgent && s.Protocol != agentstatus.Name {
-		for _, k := range a.list() {
-			if k.Project == s.Project && k.Protocol == s.Protocol && !k.Role && (s.ID == "orchestrator" || s.ID == k.Agent) {
-				return k, true
-			}
-		}
-	}
-	return status.Kept{}, false
-}
-
-// startAgain starts the program of a dead orchestrator. try: only check whether it can be started.
-func (a *agents) startAgain(ctx context.Context, s protocol.Subject, try bool) error {
-	k, kept := a.orchestrates(s)
-	if !kept {
-		return fmt.Errorf("start %s again: %w: no [[agent]] row starts it any more", s.ID, supervisor.ErrRefused)
-	}
-	if try || k.State == "running" {
-		return nil
-	}
-	_, err := a.restart(ctx, k, "you asked to start it again")
-	return err
 }
 
 // stops says why no agent may be started for a role now; "" if it may.

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"crypto/sha256"
 	"fmt"
 	"slices"
@@ -8,9 +9,12 @@ import (
 	"time"
 
 	"github.com/livhana/steward/config"
+	"github.com/livhana/steward/escalate/rules"
 	"github.com/livhana/steward/join/keep"
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/agentstatus"
 	"github.com/livhana/steward/status"
+	"github.com/livhana/steward/status/terminal"
 	"github.com/livhana/steward/supervisor"
 )
 
@@ -29,7 +33,14 @@ type role struct {
 	work work   // at the last decision
 	took string // work.sum of the last start; "" once other work was seen since
 	at   time.Time
+	// last is work.sum of the last start, and same how many starts in a row had it.
+	last string
+	same int
+	told bool // the operator was asked
 }
+
+// mostSame is how many runs may leave the same work before the operator is asked.
+const mostSame = 3
 
 // work is what waits for a role.
 type work struct {
@@ -116,8 +127,42 @@ func (r *roles) admit(key roleKey, last *keep.Ending, now time.Time) (ok bool, w
 	case g.took == g.work.sum && (last == nil || last.Well()) && now.Sub(g.at) < askAgain:
 		return false, "its last run left " + g.work.String()
 	}
+	if g.last != g.work.sum {
+		g.last, g.same = g.work.sum, 0
+	}
+	ended := last == nil || last.Well()
+	if g.same >= mostSame && ended {
+		return false, fmt.Sprintf("%d runs in a row left %s", g.same, g.work)
+	}
+	if ended { // how often a run may be killed is the keeper's concern
+		g.same++
+	}
 	g.took, g.at = g.work.sum, now
 	return true, ""
+}
+
+// repeated returns how long a role is not started any more because its runs leave the work as it is; zero: it is started.
+func (r *roles) repeated(key roleKey) (since time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if g := r.all[key]; g != nil && g.same >= mostSame && g.last == g.work.sum {
+		return g.at
+	}
+	return since
+}
+
+// setTold records whether the operator is asked about a role, and reports whether that changed.
+func (r *roles) setTold(key roleKey, told bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	g := r.all[key]
+	if g == nil || g.told == told {
+		return false
+	}
+	if g.told = told; !told {
+		g.same = 0
+	}
+	return true
 }
 
 func (w work) String() string {
@@ -137,4 +182,84 @@ func (r *roles) describe(k *status.Kept) {
 	if g := r.all[roleKey{k.Project, k.Agent}]; g != nil {
 		k.Role, k.Protocol, k.Tasks = true, g.row.Protocol, g.work.tasks
 	}
+}
+
+// admitRole asks whether work waits for a role. Runs that leave the same work again and again are a question to the operator.
+func (a *agents) admitRole(row keep.Row, last *keep.Ending) (ok bool, why string) {
+	key := roleKey{row.Project, row.Name}
+	since := a.roles.repeated(key)
+	again := !since.IsZero() && a.wantedAgain(row, since)
+	if again && a.roles.setTold(key, false) {
+		a.recovered(row)
+	}
+	ok, why = a.roles.admit(key, last, time.Now())
+	switch {
+	case !ok && !since.IsZero() && !again && a.roles.setTold(key, true):
+		if err := a.tellFailed(row, why, since.Nanosecond()); err != nil {
+			a.log.Error("tell of the role", "agent", row.Name, "error", err)
+		}
+	case ok && a.roles.setTold(key, false):
+		a.recovered(row)
+	}
+	return ok, why
+}
+
+// unfinished says what a protocol's orchestrator has left behind that exited with code 0: the npm orchestrator of protocol
+// 003 does so when one of its agents has crashed. See docs/decisions.md, "Exit code 0 is no success while work is lost".
+func (a *agents) unfinished(row keep.Row) string {
+	ad, found := AdapterNamed(row.Protocol)
+	if !found || row.Protocol == agentstatus.Name {
+		return ""
+	}
+	s := ad.Open(row.Dir, a.settings.config(), GuardLock)
+	defer s.Close()
+	snap := s.Observe(context.Background(), protocol.Look{Now: time.Now()})
+	if o, known := snap.Agent("orchestrator"); !known || o.Presence != protocol.PresenceGone || o.Left != "" {
+		return ""
+	}
+	lost := 0
+	for i := range snap.Tasks {
+		if snap.Tasks[i].Lost != "" {
+			lost++
+		}
+	}
+	if lost == 0 {
+		return ""
+	}
+	return terminal.Plural(lost, "task") + " of it got no end"
+}
+
+// offerStart adds to the incident about a dead orchestrator of a row that it can be started again.
+func (a *agents) offerStart(alert rules.Alert) rules.Alert {
+	if alert.Kind == "agent_dead" && !alert.Resolve {
+		if _, kept := a.orchestrates(alert.Subject); kept {
+			alert.Options = append([]rules.Option{{ID: optionStartAgain, Label: "Start it again"}}, alert.Options...)
+		}
+	}
+	return alert
+}
+
+// orchestrates finds the agent of a row whose program is the orchestrator that the subject names.
+func (a *agents) orchestrates(s protocol.Subject) (status.Kept, bool) {
+	if s.Kind == protocol.KindAgent && s.Protocol != agentstatus.Name {
+		for _, k := range a.list() {
+			if k.Project == s.Project && k.Protocol == s.Protocol && !k.Role && (s.ID == "orchestrator" || s.ID == k.Agent) {
+				return k, true
+			}
+		}
+	}
+	return status.Kept{}, false
+}
+
+// startAgain starts the program of a dead orchestrator. try: only check whether it can be started.
+func (a *agents) startAgain(ctx context.Context, s protocol.Subject, try bool) error {
+	k, kept := a.orchestrates(s)
+	if !kept {
+		return fmt.Errorf("start %s again: %w: no [[agent]] row starts it any more", s.ID, supervisor.ErrRefused)
+	}
+	if try || k.State == "running" {
+		return nil
+	}
+	_, err := a.restart(ctx, k, "you asked to start it again")
+	return err
 }
