@@ -77,7 +77,7 @@ func (p composer) compose(o protocol.Order) ([]byte, error) {
 		if err != nil {
 			return nil, folder.Invalid([]string{err.Error()})
 		}
-		return checked(doc, nil)
+		return checked(doc, o.Fields)
 	}
 	id := cmp.Or(o.ID, uuidOf(jsonfile.SumOf([]byte(rand.Text()))))
 	s := p.state.current()

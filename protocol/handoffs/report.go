@@ -262,6 +262,10 @@ type errorDoc struct {
 	Severity    string   `json:"severity,omitzero"`
 	Recoverable bool     `json:"recoverable"`
 	Issues      []string `json:"issues,omitzero"`
+	Summary     string   `json:"summary,omitzero"`
+	Created     []string `json:"created,omitzero"`
+	Modified    []string `json:"modified,omitzero"`
+	Next        []string `json:"next_steps,omitzero"`
 }
 
 // fail is the report that the work failed (protocol 001, Retry Protocol): the retry rules run it again if the error is
@@ -272,7 +276,11 @@ func (p composer) fail(in *intent, m *handoffMessage, r protocol.Report) error {
 		f = *r.Failure
 		f.Message = cmp.Or(f.Message, r.Summary)
 	}
-	e := errorDoc{f.Code, f.Message, f.Severity, f.Code == codeRecoverable || f.Severity == "error" || f.Severity == "warning", r.Issues}
+	e := errorDoc{Code: f.Code, Message: f.Message, Severity: f.Severity, Recoverable: f.Code == codeRecoverable || f.Severity == "error" || f.Severity == "warning",
+		Issues: r.Issues, Created: r.Created, Modified: r.Modified, Next: r.Next}
+	if r.Summary != f.Message {
+		e.Summary = r.Summary
+	}
 	if e.Recoverable && f.Code == codeFailed {
 		e.Code = "" // it says nothing that recoverable does not say
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/livhana/steward/protocol"
@@ -93,7 +94,7 @@ func (v reviewer) clearAll(id string) (n int, err error) {
 // the last of mostAttempts; the developer's leaves it to the team lead.
 func (v reviewer) reject(r *record, role string, rep protocol.Report) (done protocol.Receipt, err error) {
 	done = v.receipt(r, protocol.TaskWaiting, "")
-	reason := cmp.Or(rep.Summary, strings.Join(rep.Issues, "; "))
+	reason := strings.Join(slices.DeleteFunc(append([]string{rep.Summary}, rep.Issues...), func(s string) bool { return s == "" }), "; ")
 	switch {
 	case len(rep.Fields) > 0 || rep.Document != nil:
 		return done, invalid("this protocol has no message for a rejection: only its reason can be given")

@@ -108,6 +108,9 @@ func endByHand(c *cobra.Command, a *cli.App, h *handEnd, id, doing string) error
 		return err
 	}
 	if f.other != nil {
+		if err := h.alone(c, doing, nil, "summary", "artifact", "modified", "issue", "next"); err != nil {
+			return err
+		}
 		r, err := h.report()
 		if err != nil {
 			return taskError(err, doing)

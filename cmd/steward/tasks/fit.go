@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// fit says which protocols a verb's flags fit, by the last digit of each protocol's number. Flags that are not listed fit
-// every protocol.
+// fit says which protocols a verb's flags fit, by the last digit of each protocol's number. A key "VERB FLAG" overrides the
+// key "FLAG" for that verb. Flags that are not listed fit every protocol.
 type fit map[string]string
 
 // only makes a fit of the flags that belong to protocol 000 alone, and of others.
@@ -29,8 +29,10 @@ var (
 	acceptFits   = fit{"estimate": "4", "question": "34", "set": "4"}
 	progressFits = fit{"agent": "1234", "steps": "0"}
 	endFits      = only("metric next-for-human result file line",
-		fit{"artifact": "0134", "modified": "0134", "next": "0134", "document": "0134", "spec": "1", "severity": "01", "issue": "1234", "set": "1234", "agent": "1234", "to": "14"})
-	reportFits = fit{"next": "4", "issue": "134", "set": "134", "document": "14", "agent": "1234", "to": "14"}
+		fit{"artifact": "0134", "modified": "0134", "next": "0134", "document": "0134", "spec": "1", "severity": "01", "issue": "1234", "set": "1234", "agent": "1234", "done to": "1", "fail to": "4"})
+	reportFits = fit{"next": "4", "issue": "134", "set": "134", "document": "14", "agent": "1234", "to": "4",
+		"approve summary": "14", "approve set": "1", "approve document": "1", "approve to": "1",
+		"return reason": "13", "return set": "", "return document": "", "return to": ""}
 )
 
 func submitFit() fit {
@@ -46,10 +48,12 @@ func submitFit() fit {
 func (f fit) check(c *cobra.Command, name, doing string) error {
 	digit := string(rune('0' + slices.Index(daemon.Names(), name))) // the adapters are in the order of their numbers
 	var fitting, unfit []string
-	for _, flag := range slices.Sorted(maps.Keys(f)) {
+	for _, key := range slices.Sorted(maps.Keys(f)) {
+		flag := strings.TrimPrefix(key, c.Name()+" ")
+		_, overridden := f[c.Name()+" "+key]
 		switch known := c.Flags().Lookup(flag); {
-		case known == nil:
-		case strings.Contains(f[flag], digit):
+		case known == nil || overridden:
+		case strings.Contains(f[key], digit):
 			fitting = append(fitting, "--"+flag)
 		case known.Changed:
 			unfit = append(unfit, "--"+flag)

@@ -22,6 +22,9 @@ func TestFitsListEveryFlag(t *testing.T) {
 		for _, m := range flagName.FindAllStringSubmatch(c.Flags().FlagUsages(), -1) {
 			seen[m[1]] = true
 			_, listed := fits[c.Name()][m[1]]
+			if _, own := fits[c.Name()][c.Name()+" "+m[1]]; own {
+				listed = true
+			}
 			if !listed && !slices.Contains(all, m[1]) {
 				t.Errorf("task %s --%s: no table says which protocols it fits", c.Name(), m[1])
 			}
@@ -29,7 +32,7 @@ func TestFitsListEveryFlag(t *testing.T) {
 	}
 	for _, f := range fits {
 		for name := range maps.Keys(f) {
-			if !seen[name] {
+			if words := strings.Fields(name); !seen[words[len(words)-1]] {
 				t.Errorf("--%s is listed, and no verb has it", name)
 			}
 		}

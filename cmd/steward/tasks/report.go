@@ -60,6 +60,9 @@ func (v *reporter) run(a *cli.App, c *cobra.Command, id string) error {
 	if err := reportFits.check(c, f.protocol(), doing); err != nil {
 		return err
 	}
+	if err := v.alone(c, doing, nil, "summary", "reason", "issue", "next", "option"); err != nil {
+		return err
+	}
 	if r.Fields, r.Document, err = v.messageKeys.read(); err != nil {
 		return taskError(err, doing)
 	}
@@ -120,7 +123,7 @@ func newReturnCommand(a *cli.App) *cobra.Command {
 		Use:     "return TASK",
 		Short:   "Give back a task that you took and did nothing for",
 		Long:    "return ends the claim of an agent on its task, so that the task waits for an agent again. Nothing counts as done or failed.",
-		Example: "  steward task return 7c0e --reason \"I have no access to the server\"",
+		Example: "  steward task return handoff-7 --reason \"I have no access to the server\"",
 	})
 }
 

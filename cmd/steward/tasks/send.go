@@ -51,6 +51,26 @@ func (m *messageKeys) read() (fields map[string]any, document []byte, err error)
 	return fields, document, err
 }
 
+// alone refuses flags and words that would have no effect because --document is the whole message.
+func (m *messageKeys) alone(c *cobra.Command, doing string, words []string, flags ...string) error {
+	if m.document == "" {
+		return nil
+	}
+	var idle []string
+	for _, flag := range flags {
+		if c.Flags().Changed(flag) {
+			idle = append(idle, "--"+flag)
+		}
+	}
+	if len(words) > 0 {
+		idle = append(idle, "the text")
+	}
+	if len(idle) == 0 {
+		return nil
+	}
+	return cli.Usagef("%s: --document is the whole message: leave out %s, or write it into the document; --set sets one key of it", doing, strings.Join(idle, ", "))
+}
+
 // decode decodes a JSON value; an integer keeps all its digits.
 func decode(raw json.RawMessage) (v any) {
 	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
@@ -85,6 +105,9 @@ func (s *submission) send(a *cli.App, c *cobra.Command, dir, name string, words 
 	}
 	if c.ArgsLenAtDash() >= 0 {
 		return cli.Usagef("%s: -- COMMAND belongs to protocol agentstatus; in %s the task is its text", submitting, name)
+	}
+	if err := s.alone(c, submitting, words, "id", "priority", "text", "title"); err != nil {
+		return err
 	}
 	o, err := s.orderFor(c, words)
 	if err != nil {
@@ -154,6 +177,7 @@ func (s *submission) orderFor(c *cobra.Command, words []string) (protocol.Order,
 		}
 		o.Text = strings.TrimSpace(string(raw))
 	}
+	i.merge(o.Text)
 	first, _, _ := strings.Cut(o.Text, "\n")
 	o.Title, o.Text = cmp.Or(o.Title, first), cmp.Or(o.Text, o.Title)
 	for key, list := range map[string][]string{"requirements": i.requirements, "acceptance_criteria": i.criteria, "files_to_review": s.order.Read, "filesToCreate": s.order.Artifacts} {
@@ -169,4 +193,25 @@ func (s *submission) orderFor(c *cobra.Command, words []string) (protocol.Order,
 		o.Fields[key] = value
 	}
 	return o, nil
+}
+
+// merge puts the text's own requirements and criteria (its lines that begin with ✓) before those of the flags, which would
+// replace them.
+func (i *instructions) merge(text string) {
+	var requirements, criteria []string
+	for line := range strings.Lines(text) {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case strings.HasPrefix(strings.TrimLeft(line, "-*• "), "✓"):
+			criteria = append(criteria, strings.TrimLeft(line, "-*• "))
+		default:
+			requirements = append(requirements, line)
+		}
+	}
+	if len(i.requirements) > 0 {
+		i.requirements = append(requirements, i.requirements...)
+	}
+	if len(i.criteria) > 0 {
+		i.criteria = append(criteria, i.criteria...)
+	}
 }
