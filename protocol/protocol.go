@@ -26,7 +26,7 @@ type Adapter interface {
 	// Prepare creates the protocol's folders and files for one agent (boot), merging with existing content.
 	Prepare(context.Context, Boot) error
 	// Observe reports what the files say now. A bad file is a Fault in the Snapshot, never an error of the whole scan.
-	Observe(context.Context, Look) Snapshot
+	Observe(context.Context, ScanOrder) Snapshot
 	// Apply carries out one Change. It returns ErrConflict when the files have changed, ErrUnsupported for a verb that
 	// the protocol lacks, and nil when the change was already in place.
 	Apply(context.Context, Change, time.Time) error
@@ -39,8 +39,8 @@ type Batcher interface {
 	ApplyAll(context.Context, []Change, time.Time) []error
 }
 
-// Look tells an Adapter what to scan.
-type Look struct {
+// ScanOrder tells an Adapter what to scan.
+type ScanOrder struct {
 	Now time.Time
 	// Hints are paths (relative to the project) that may have changed. Nil requests a full scan.
 	Hints []string
@@ -49,7 +49,7 @@ type Look struct {
 }
 
 // Full reports whether a full scan is requested.
-func (l Look) Full() bool { return l.Hints == nil }
+func (o ScanOrder) Full() bool { return o.Hints == nil }
 
 // Boot is an agent's request to be set up in a project.
 type Boot struct {

@@ -104,7 +104,7 @@ func crowd(projects, agents, tasks, ended int) (decide.View, decide.Memory) {
 				f.cards[id].named = "active_tasks"
 			}
 		}
-		s := f.Observe(context.Background(), protocol.Look{Now: midnight})
+		s := f.Observe(context.Background(), protocol.ScanOrder{Now: midnight})
 		s.Project, s.Protocol, s.Act = name, "agentstatus", true
 		v.Snapshots = append(v.Snapshots, s)
 		memory.Projects[name] = decide.ProjectMemory{Since: midnight.Add(-time.Hour)}

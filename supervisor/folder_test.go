@@ -93,7 +93,7 @@ func (f *folder) live(now time.Time) {
 func (f *folder) Dirs() []string                               { return []string{"tmp"} }
 func (f *folder) Prepare(context.Context, protocol.Boot) error { return nil }
 
-func (f *folder) Observe(_ context.Context, look protocol.Look) protocol.Snapshot {
+func (f *folder) Observe(_ context.Context, look protocol.ScanOrder) protocol.Snapshot {
 	if f.beforeLook != nil {
 		f.beforeLook()
 	}

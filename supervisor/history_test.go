@@ -17,7 +17,7 @@ import (
 // forgetful is a folder that does not show what ended before history begins, as adapters do.
 type forgetful struct{ *folder }
 
-func (f forgetful) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+func (f forgetful) Observe(ctx context.Context, look protocol.ScanOrder) protocol.Snapshot {
 	s := f.folder.Observe(ctx, look)
 	s.Tasks = slices.DeleteFunc(s.Tasks, func(t protocol.Task) bool {
 		return t.Outcome != nil && t.Hold == nil && t.Outcome.Appeared.Before(look.Since)

@@ -200,7 +200,7 @@ func (l *scanner) names() []string { return slices.Sorted(maps.Keys(l.protocols)
 func (l *scanner) scan(ctx context.Context, o order, r *report) {
 	for _, name := range l.names() {
 		s := l.protocols[name]
-		look := protocol.Look{Now: l.now(), Since: o.since}
+		look := protocol.ScanOrder{Now: l.now(), Since: o.since}
 		if !o.full {
 			look.Hints = append([]string{}, o.hints...)
 		} else {
@@ -219,7 +219,7 @@ func (l *scanner) scan(ctx context.Context, o order, r *report) {
 	}
 }
 
-func (l *scanner) observe(ctx context.Context, name string, s *Speaker, look protocol.Look, r *report) (snap protocol.Snapshot, ok bool) {
+func (l *scanner) observe(ctx context.Context, name string, s *Speaker, look protocol.ScanOrder, r *report) (snap protocol.Snapshot, ok bool) {
 	defer l.guard("look at "+name, r)
 	snap = s.Adapter.Observe(ctx, look)
 	r.dirs = append(r.dirs, s.Adapter.Dirs()...)

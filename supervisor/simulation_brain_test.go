@@ -429,7 +429,7 @@ func (s *scene) keep() {
 	}
 }
 
-func (s *scene) Observe(_ context.Context, look protocol.Look) (snap protocol.Snapshot) {
+func (s *scene) Observe(_ context.Context, look protocol.ScanOrder) (snap protocol.Snapshot) {
 	defer s.keep()
 	if s.d.s.gone {
 		return protocol.Snapshot{At: look.Now, Faults: []protocol.Fault{{Path: "/" + s.d.s.name, Problem: "the folder is gone", Since: look.Now}}}

@@ -284,7 +284,7 @@ func (x *machine) sample(now time.Time) capacity.Load {
 }
 
 // look is what a project's files say.
-func (m *simulation) look(s *site, look protocol.Look) protocol.Snapshot {
+func (m *simulation) look(s *site, look protocol.ScanOrder) protocol.Snapshot {
 	m.names(s)
 	snap := s.files.Observe(context.Background(), look)
 	seenAt(snap.Agents, m.now())

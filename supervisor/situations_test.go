@@ -164,7 +164,7 @@ func (s *situation) play() string {
 }
 
 func (s *situation) turn() decide.Plan {
-	snap := s.adapter.Observe(s.t.Context(), protocol.Look{Now: s.now, Since: s.now.Add(-s.cfg.Tasks.History)})
+	snap := s.adapter.Observe(s.t.Context(), protocol.ScanOrder{Now: s.now, Since: s.now.Add(-s.cfg.Tasks.History)})
 	snap.Name("shop", s.name, s.act)
 	snap.Mode = s.mode
 	quarter := protocol.Used(0.25)

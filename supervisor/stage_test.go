@@ -144,7 +144,7 @@ func (s *stage) look() decide.View {
 		if f == nil {
 			continue
 		}
-		snap := f.Observe(context.Background(), protocol.Look{Now: s.now})
+		snap := f.Observe(context.Background(), protocol.ScanOrder{Now: s.now})
 		snap.Name(name, "agentstatus", !f.foreign.observed)
 		v.Snapshots, v.Looked = append(v.Snapshots, snap), append(v.Looked, name)
 	}

@@ -124,8 +124,8 @@ func observed(ctx context.Context, ref config.ProjectRef, cfg config.Config, fil
 		if err != nil {
 			return nil, false, err
 		}
-		s.Adapter.Observe(ctx, protocol.Look{Now: now.Add(-aMoment), Since: since})
-		snap := s.Adapter.Observe(ctx, protocol.Look{Now: now, Since: since})
+		s.Adapter.Observe(ctx, protocol.ScanOrder{Now: now.Add(-aMoment), Since: since})
+		snap := s.Adapter.Observe(ctx, protocol.ScanOrder{Now: now, Since: since})
 		if fields, read := s.Adapter.(daemon.Speaker).Reads(file); read {
 			snap.Findings, known = append(snap.Findings, fields...), true
 		}

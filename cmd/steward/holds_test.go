@@ -53,7 +53,7 @@ func held(t *testing.T, dir string, leases map[string]time.Time) {
 		}
 	}
 	now := time.Now()
-	snap := speaker.Observe(t.Context(), protocol.Look{Now: now})
+	snap := speaker.Observe(t.Context(), protocol.ScanOrder{Now: now})
 	for _, task := range snap.Tasks {
 		c := protocol.Change{Verb: protocol.VerbHold, Subject: snap.Subject(protocol.KindTask, task.ID), Reason: protocol.ReasonCapacity, Why: "full", Hold: protocol.HoldCapacity,
 			Until: now.Add(time.Minute), ReleaseBy: leases[task.ID], Judged: protocol.Judged{Ref: task.Ref}}
@@ -175,7 +175,7 @@ func TestReleaseOfAnAgentWithoutADaemon(t *testing.T) {
 	if code, out, errOut := invoke("release", "codex-cursor"); code != 0 || out != "released cwd:agent/codex-cursor (no steward is running)\n" {
 		t.Errorf("exit %d, %q, %q", code, out, errOut)
 	}
-	snap := speaker.Observe(t.Context(), protocol.Look{Now: time.Now()})
+	snap := speaker.Observe(t.Context(), protocol.ScanOrder{Now: time.Now()})
 	if agent, ok := snap.Agent("codex-cursor"); !ok || agent.Held != "" {
 		t.Errorf("agent %+v", agent)
 	}

@@ -91,7 +91,7 @@ func scanOnce(ctx context.Context, a *cli.App, refs []config.ProjectRef, cfg con
 			if err != nil {
 				return view, err
 			}
-			snap := s.Adapter.Observe(ctx, protocol.Look{Now: time.Now(), Since: time.Now().Add(-cfg.Tasks.History)})
+			snap := s.Adapter.Observe(ctx, protocol.ScanOrder{Now: time.Now(), Since: time.Now().Add(-cfg.Tasks.History)})
 			s.Close()
 			snap.Name(ref.Name, name, s.Mode == protocol.ModeAct)
 			snap.Mode = s.Mode

@@ -250,7 +250,7 @@ func TestAnswerToASettledTask(t *testing.T) {
 	s.reopen()
 	look := func(hints ...string) *protocol.Snapshot {
 		s.Pass(time.Second)
-		snap := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Hints: hints, Since: s.Now.Add(time.Hour)})
+		snap := s.p.Observe(t.Context(), protocol.ScanOrder{Now: s.Now, Hints: hints, Since: s.Now.Add(time.Hour)})
 		return &snap
 	}
 	if n := len(look().Tasks); n > 0 {

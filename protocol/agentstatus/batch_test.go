@@ -157,7 +157,7 @@ func holdAndReleaseForEver(t *testing.T, dir string) {
 	for first := true; ; first = false {
 		for _, verb := range []protocol.Verb{protocol.VerbHold, protocol.VerbRelease} {
 			now := time.Now()
-			snap := p.Observe(t.Context(), protocol.Look{Now: now})
+			snap := p.Observe(t.Context(), protocol.ScanOrder{Now: now})
 			var list []protocol.Change
 			for _, task := range snap.Tasks {
 				list = append(list, protocol.Change{Verb: verb, Reason: protocol.ReasonStopping, Subject: snap.Subject(protocol.KindTask, task.ID), Judged: protocol.Judged{Ref: task.Ref},

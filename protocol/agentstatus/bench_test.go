@@ -18,7 +18,7 @@ func hinted(b *testing.B, n int) {
 	s.finish(n, 2*time.Minute, "completed")
 	look := func(hints []string) *protocol.Snapshot {
 		now := time.Now().Add(time.Minute)
-		snap := s.p.Observe(b.Context(), protocol.Look{Now: now, Hints: hints, Since: now.Add(-time.Hour)})
+		snap := s.p.Observe(b.Context(), protocol.ScanOrder{Now: now, Hints: hints, Since: now.Add(-time.Hour)})
 		return &snap
 	}
 	for range 3 {
@@ -55,7 +55,7 @@ func BenchmarkObserveFirst100k(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s.reopen()
-		s.p.Observe(b.Context(), protocol.Look{Now: s.Now, Since: s.Now.Add(-time.Hour)})
+		s.p.Observe(b.Context(), protocol.ScanOrder{Now: s.Now, Since: s.Now.Add(-time.Hour)})
 	}
 }
 
@@ -71,7 +71,7 @@ func BenchmarkObserveFullIdle(b *testing.B) {
 		s.Write(fmt.Sprintf("%s/w%d_status/heartbeat.json", Base, i), beatText(fmt.Sprint("w", i)))
 	}
 	now := time.Now().Add(time.Minute)
-	look := protocol.Look{Now: now, Since: now.Add(-time.Hour)}
+	look := protocol.ScanOrder{Now: now, Since: now.Add(-time.Hour)}
 	for range 3 {
 		s.p.Observe(b.Context(), look)
 	}
@@ -88,7 +88,7 @@ func counted(b *testing.B, n int) {
 	s.finish(n, 3*time.Hour, "completed")
 	now := time.Now().Add(time.Minute)
 	look := func() int {
-		snap := s.p.Observe(b.Context(), protocol.Look{Now: now, Since: now.Add(-time.Hour)})
+		snap := s.p.Observe(b.Context(), protocol.ScanOrder{Now: now, Since: now.Add(-time.Hour)})
 		return len(snap.Tasks)
 	}
 	for range 3 {

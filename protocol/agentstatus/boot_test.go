@@ -275,7 +275,7 @@ func TestBootAtOnce(t *testing.T) {
 	all.Wait()
 	p := New(dir, Options{})
 	defer p.Close()
-	snap := p.Observe(t.Context(), protocol.Look{Now: time.Now()})
+	snap := p.Observe(t.Context(), protocol.ScanOrder{Now: time.Now()})
 	for _, name := range names {
 		a, ok := snap.Agent(name)
 		if !ok || a.Recorded != "active" || a.Beat.Mark == "" {

@@ -157,7 +157,7 @@ func (c *crew) look() *protocol.Snapshot {
 	c.now = c.now.Add(time.Second)
 	p := New(c.dir, Options{})
 	defer p.Close()
-	snap := p.Observe(c.t.Context(), protocol.Look{Now: c.now})
+	snap := p.Observe(c.t.Context(), protocol.ScanOrder{Now: c.now})
 	return &snap
 }
 

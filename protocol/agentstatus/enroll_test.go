@@ -110,7 +110,7 @@ func TestKeptHeartbeat(t *testing.T) {
 	keep := func() map[string]any {
 		t.Helper()
 		c.now = c.now.Add(30 * time.Second)
-		p.Observe(t.Context(), protocol.Look{Now: c.now})
+		p.Observe(t.Context(), protocol.ScanOrder{Now: c.now})
 		if err := p.Keep(map[string]time.Duration{agent: 90 * time.Second, "nobody": 0, "../x": 0}, c.now); err != nil {
 			t.Fatal(err)
 		}

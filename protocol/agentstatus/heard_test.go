@@ -51,7 +51,7 @@ func agentIn(t *testing.T, snap *protocol.Snapshot, name string) protocol.Agent 
 // writes over it is.
 func TestBootIsNoBeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{})
-	snap := p.Observe(t.Context(), protocol.Look{Now: time.Now()})
+	snap := p.Observe(t.Context(), protocol.ScanOrder{Now: time.Now()})
 	if a := agentIn(t, &snap, codex); !a.Beat.Booted || a.Kept {
 		t.Errorf("booted: %+v", a)
 	}
@@ -60,7 +60,7 @@ func TestBootIsNoBeat(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.Replace(string(b), `"uptime_seconds": 0`, `"uptime_seconds": 7`, 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	snap = p.Observe(t.Context(), protocol.Look{Now: time.Now().Add(3 * time.Second)})
+	snap = p.Observe(t.Context(), protocol.ScanOrder{Now: time.Now().Add(3 * time.Second)})
 	if a := agentIn(t, &snap, codex); a.Beat.Booted {
 		t.Errorf("it beats: %+v", a.Beat)
 	}
@@ -70,11 +70,11 @@ func TestBootIsNoBeat(t *testing.T) {
 // before the heartbeat, and a scan hinted at the heartbeat alone reads the record after it.
 func TestNoLookTakesABootForABeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{})
-	p.Observe(t.Context(), protocol.Look{Now: time.Now()})
+	p.Observe(t.Context(), protocol.ScanOrder{Now: time.Now()})
 	daemon := New(dir, Options{})
 	defer daemon.Close()
 	now := time.Now().Add(time.Minute)
-	daemon.Observe(t.Context(), protocol.Look{Now: now})
+	daemon.Observe(t.Context(), protocol.ScanOrder{Now: now})
 	again := func() error { return p.Prepare(t.Context(), protocol.Boot{Agent: codex, PID: 78, Now: now}) }
 
 	beat, record := read(t, dir, "codex_status/heartbeat.json"), filepath.Join(dir, Base, recordPath(codex))
@@ -99,7 +99,7 @@ func TestNoLookTakesABootForABeat(t *testing.T) {
 // process.
 func TestBootKeepsTheBeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{PID: 77, Process: protocol.Identity{PID: 77, Start: 5, Boot: "b"}})
-	snap := p.Observe(t.Context(), protocol.Look{Now: time.Now()})
+	snap := p.Observe(t.Context(), protocol.ScanOrder{Now: time.Now()})
 	if a := agentIn(t, &snap, codex); !a.Kept || !a.Beat.Kept || a.Beat.Booted {
 		t.Errorf("booted with a process: %+v", a)
 	}
@@ -132,13 +132,13 @@ func TestLastSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := now.Add(time.Minute)
-		p.Observe(t.Context(), protocol.Look{Now: at})
+		p.Observe(t.Context(), protocol.ScanOrder{Now: at})
 		c := protocol.Change{Verb: protocol.VerbMark, Subject: protocol.Subject{Kind: protocol.KindAgent, ID: codex}, Judged: protocol.Judged{Ref: protocol.Ref{Sum: "active"}, Seen: tc.seen},
 			Status: "error", Reason: tc.reason}
 		if err := p.Apply(t.Context(), c, at); err != nil {
 			t.Fatal(err)
 		}
-		snap := p.Observe(t.Context(), protocol.Look{Now: at.Add(3 * time.Second)})
+		snap := p.Observe(t.Context(), protocol.ScanOrder{Now: at.Add(3 * time.Second)})
 		if got := p.agents.registry.Value.agents[codex].seen; !got.Equal(tc.want) {
 			t.Errorf("%s: last_seen %v, want %v\n%s", tc.name, got, tc.want, read(t, dir, registry))
 		}
@@ -152,7 +152,7 @@ func TestLastSeen(t *testing.T) {
 func TestNewestBeat(t *testing.T) {
 	p, dir := booted(t, protocol.Boot{})
 	now := time.Now().Add(10 * time.Second)
-	p.Observe(t.Context(), protocol.Look{Now: now})
+	p.Observe(t.Context(), protocol.ScanOrder{Now: now})
 	write := func(file, text string) {
 		if err := os.WriteFile(filepath.Join(dir, Base, file), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
@@ -161,7 +161,7 @@ func TestNewestBeat(t *testing.T) {
 	write("codex_status/heartbeat.json", `{"agent_name":"codex-cursor","status":"busy","last_heartbeat":"2026-01-02T03:04:05Z","uptime_seconds":9,"current_capacity":0.15,"active_tasks":[],"health":{"cpu_ok":true,"memory_ok":true,"disk_ok":true,"last_error":null}}`)
 	const task = "codex_tasks/task_t1.request.json"
 	write(task, `{"task_id":"t1","request_type":"execute","priority":"medium","source_agent":"livhana-layer1.1","target_agent":"codex-cursor","created_at":"2026-01-02T03:04:05Z","timeout_seconds":60,"payload":{"task_type":"execute"}}`)
-	snap := p.Observe(t.Context(), protocol.Look{Now: now.Add(200 * time.Millisecond), Hints: []string{Base + "/" + task}})
+	snap := p.Observe(t.Context(), protocol.ScanOrder{Now: now.Add(200 * time.Millisecond), Hints: []string{Base + "/" + task}})
 	if used, known := agentIn(t, &snap, codex).Used.Value(); !known || used < 0.8 {
 		t.Errorf("judged at %v of its capacity, want 85 %%", used)
 	}
@@ -185,7 +185,7 @@ func TestForgetAgent(t *testing.T) {
 	if err := c.ForgetAgent(t.Context(), codex, time.Minute, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	snap := p.Observe(t.Context(), protocol.Look{Now: time.Now().Add(3 * time.Second)})
+	snap := p.Observe(t.Context(), protocol.ScanOrder{Now: time.Now().Add(3 * time.Second)})
 	if names := agentNames(&snap); strings.Contains(names, codex) {
 		t.Errorf("still listed: %s", names)
 	}

@@ -32,7 +32,7 @@ func (s *site) finish(n int, ago time.Duration, status string) {
 func (s *site) since(ago time.Duration, hints ...string) *protocol.Snapshot {
 	s.T.Helper()
 	s.Now = s.Now.Add(time.Second)
-	snap := s.p.Observe(s.T.Context(), protocol.Look{Now: s.Now, Hints: hints, Since: s.Now.Add(-ago)})
+	snap := s.p.Observe(s.T.Context(), protocol.ScanOrder{Now: s.Now, Hints: hints, Since: s.Now.Add(-ago)})
 	return &snap
 }
 

@@ -86,7 +86,7 @@ func TestLogRemembersALongTask(t *testing.T) {
 	p := New(c.dir, Options{})
 	defer p.Close()
 	logged := func(after time.Duration) bool {
-		for _, task := range p.Observe(t.Context(), protocol.Look{Now: now.Add(after)}).Tasks {
+		for _, task := range p.Observe(t.Context(), protocol.ScanOrder{Now: now.Add(after)}).Tasks {
 			if task.ID == id {
 				return task.HasLogged("task_created")
 			}
@@ -128,7 +128,7 @@ func TestSettledTaskIsNotLoggedAgain(t *testing.T) {
 	p := New(c.dir, Options{})
 	defer p.Close()
 	look := func(after time.Duration, hints ...string) (listed, logged bool) {
-		for _, task := range p.Observe(t.Context(), protocol.Look{Now: now.Add(after), Hints: hints}).Tasks {
+		for _, task := range p.Observe(t.Context(), protocol.ScanOrder{Now: now.Add(after), Hints: hints}).Tasks {
 			if task.ID == id(0) {
 				return true, task.HasLogged("task_created")
 			}

@@ -25,7 +25,7 @@ func TestScanMissesNothing(t *testing.T) {
 		}
 		s.Now = time.Now().Add(time.Duration(round+60) * time.Second)
 		fresh := New(s.p.dir, Options{})
-		look := protocol.Look{Now: s.Now, Since: s.Now.Add(-time.Hour)}
+		look := protocol.ScanOrder{Now: s.Now, Since: s.Now.Add(-time.Hour)}
 		var seen [2]string
 		for i, p := range []*Project{s.p, fresh} {
 			_ = p.Observe(t.Context(), look)

@@ -35,13 +35,13 @@ func (p *Project) forget() {
 
 // Observe returns a snapshot of the files. With hints it rereads only the hinted files and the few files of the
 // agents.
-func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
-	s, there := p.Look(ctx, look)
+func (p *Project) Observe(ctx context.Context, order protocol.ScanOrder) protocol.Snapshot {
+	s, there := p.Scan(ctx, order)
 	if !there {
 		return s
 	}
 	p.probeAll()
-	full := look.Full() || wide(look.Hints)
+	full := order.Full() || wide(order.Hints)
 	p.log.retry(ctx)
 	p.log.read()
 	p.agents.read()
@@ -50,7 +50,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 		p.Through(p.Folder, attemptsDir, claimsDir)
 		p.log.prune(p.Now, p.tasks.open)
 	} else {
-		p.tasks.readHinted(look.Hints)
+		p.tasks.readHinted(order.Hints)
 	}
 	clear(p.tasks.dirty)
 	p.describe(&s)

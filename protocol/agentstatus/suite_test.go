@@ -74,7 +74,7 @@ func attempt(n int, kind string) string { return Base + "/" + attemptFile(taskID
 // apply carries out the change that a case starts with.
 func apply(t testing.TB, a protocol.Adapter, now time.Time, change func(*protocol.Task) protocol.Change) {
 	t.Helper()
-	s := a.Observe(t.Context(), protocol.Look{Now: now})
+	s := a.Observe(t.Context(), protocol.ScanOrder{Now: now})
 	c := change(only(t, &s))
 	if err := a.Apply(t.Context(), c, now); err != nil {
 		t.Fatalf("prepare: %s: %v", c.Verb, err)
@@ -425,7 +425,7 @@ func agentCases() []protocoltest.Case {
 	}, {
 		Name: "resume", Verb: protocol.VerbResume, Files: around, Change: of(protocol.VerbResume, ""),
 		Before: func(t testing.TB, a protocol.Adapter, _ string, now time.Time) {
-			s := a.Observe(t.Context(), protocol.Look{Now: now})
+			s := a.Observe(t.Context(), protocol.ScanOrder{Now: now})
 			if err := a.Apply(t.Context(), of(protocol.VerbPause, "")(&s, now), now); err != nil {
 				t.Fatal(err)
 			}

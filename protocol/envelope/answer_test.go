@@ -171,7 +171,7 @@ func TestAnswerSettled(t *testing.T) {
 	s.send(escalate("t", "DEVELOPER", "human").with(fields{"description": "and now?"}))
 	second := answerTo(s.look(), "and now", "i2")
 	s.Do(s.apply(second))
-	if snap := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Hints: []string{}}); len(snap.Questions) > 0 {
+	if snap := s.p.Observe(t.Context(), protocol.ScanOrder{Now: s.Now, Hints: []string{}}); len(snap.Questions) > 0 {
 		t.Errorf("a look without a hint at the answer: %s", protocoltest.Describe(&snap))
 	}
 	second.Answer.Key = "i3"

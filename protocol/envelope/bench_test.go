@@ -41,7 +41,7 @@ func benchmarkLook(b *testing.B, full bool) {
 	}
 	s.send(assign("deploy", "DEPLOYMENT"))
 	now := s.Now.Add(time.Minute)
-	look := protocol.Look{Now: now, Since: now.Add(-time.Minute)}
+	look := protocol.ScanOrder{Now: now, Since: now.Add(-time.Minute)}
 	for range 2 {
 		s.p.Observe(b.Context(), look)
 	}

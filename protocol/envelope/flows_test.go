@@ -212,7 +212,7 @@ func TestAuditSince(t *testing.T) {
 	at := s.Now.Add(-time.Hour)
 	s.Do(os.Chtimes(s.Path(old), at, at))
 	s.send(assign("new", "DEVELOPER"))
-	snap := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now.Add(-time.Minute)})
+	snap := s.p.Observe(t.Context(), protocol.ScanOrder{Now: s.Now, Since: s.Now.Add(-time.Minute)})
 	if len(snap.Events) != 1 || snap.Events[0].Subject.ID != "new" {
 		t.Errorf("%+v", snap.Events)
 	}
@@ -305,7 +305,7 @@ func TestEnded(t *testing.T) {
 	if snap := s.look(); len(snap.Tasks) != maxEnded {
 		t.Errorf("%d tasks", len(snap.Tasks))
 	}
-	snap := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now.Add(-time.Minute)})
+	snap := s.p.Observe(t.Context(), protocol.ScanOrder{Now: s.Now, Since: s.Now.Add(-time.Minute)})
 	if len(snap.Tasks) != 0 || len(snap.Measures) != 4 {
 		t.Errorf("%d tasks, measures %+v", len(snap.Tasks), snap.Measures)
 	}

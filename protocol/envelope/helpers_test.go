@@ -98,7 +98,7 @@ func (s *site) look(hints ...string) *protocol.Snapshot {
 
 func (s *site) at(now time.Time, hints ...string) *protocol.Snapshot {
 	s.T.Helper()
-	snap := s.p.Observe(s.T.Context(), protocol.Look{Now: now, Hints: hints})
+	snap := s.p.Observe(s.T.Context(), protocol.ScanOrder{Now: now, Hints: hints})
 	return &snap
 }
 

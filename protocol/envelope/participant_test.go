@@ -95,7 +95,7 @@ func (s *team) scan() *protocol.Snapshot {
 	o.Validate = s.validate
 	p := New(s.Dir, o)
 	defer p.Close()
-	snap := p.Observe(s.T.Context(), protocol.Look{Now: time.Now().Add(time.Second)})
+	snap := p.Observe(s.T.Context(), protocol.ScanOrder{Now: time.Now().Add(time.Second)})
 	return &snap
 }
 
@@ -425,8 +425,8 @@ func TestDamagedRecords(t *testing.T) {
 		o := testOptions
 		o.Validate = true
 		p := New(s.Dir, o)
-		_ = p.Observe(t.Context(), protocol.Look{Now: time.Now()})
-		snap := p.Observe(t.Context(), protocol.Look{Now: time.Now().Add(time.Minute)})
+		_ = p.Observe(t.Context(), protocol.ScanOrder{Now: time.Now()})
+		snap := p.Observe(t.Context(), protocol.ScanOrder{Now: time.Now().Add(time.Minute)})
 		p.Close()
 		if k := taskOf(&snap, "t"); k.Named != "acknowledged" || len(k.Workers) > 0 || protocoltest.FaultAt(&snap, workFile("t")) == nil {
 			t.Errorf("%s: %+v, %+v", text, k, snap.Faults)

@@ -12,19 +12,19 @@ import (
 )
 
 // Observe returns the current snapshot. With hints, it rereads only the hinted files and the new lines of the logs.
-func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
+func (p *Project) Observe(ctx context.Context, order protocol.ScanOrder) protocol.Snapshot {
 	first := p.Root == nil || !p.Root.Alive()
-	s, there := p.Look(ctx, look)
+	s, there := p.Scan(ctx, order)
 	if !there {
 		return s
 	}
 	if first {
 		p.audit.read() // before the first messages, so that recorded messages are not copied again
 	}
-	if look.Full() || first || p.wide(look.Hints) {
+	if order.Full() || first || p.wide(order.Hints) {
 		p.inbox.readAll()
 	} else {
-		p.inbox.readHinted(look.Hints)
+		p.inbox.readHinted(order.Hints)
 	}
 	p.notices.read()
 	p.log.read()

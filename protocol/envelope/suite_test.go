@@ -50,7 +50,7 @@ func shows(want string, ok func(*protocol.Task) bool) func(*protocol.Snapshot) e
 
 func holdFirst(t testing.TB, a protocol.Adapter, _ string, now time.Time) {
 	t.Helper()
-	s := a.Observe(t.Context(), protocol.Look{Now: now})
+	s := a.Observe(t.Context(), protocol.ScanOrder{Now: now})
 	if err := a.Apply(t.Context(), holdOf(taskOf(&s, "dep_001"), now), now); err != nil {
 		t.Fatal(err)
 	}

@@ -115,13 +115,13 @@ func (f *Folder) Begin(now time.Time) {
 	f.Patience.Begin(now)
 }
 
-// Look begins a scan: it opens the folder and merges late client writes into replaced files. If there is false, nothing
+// Scan begins a scan: it opens the folder and merges late client writes into replaced files. If there is false, nothing
 // can be read and the snapshot is final.
-func (f *Folder) Look(ctx context.Context, look protocol.Look) (s protocol.Snapshot, there bool) {
-	f.Begin(look.Now)
-	f.Since = look.Since
+func (f *Folder) Scan(ctx context.Context, order protocol.ScanOrder) (s protocol.Snapshot, there bool) {
+	f.Begin(order.Now)
+	f.Since = order.Since
 	err := f.Open()
-	s = protocol.Snapshot{At: look.Now}
+	s = protocol.Snapshot{At: order.Now}
 	if f.lost != nil {
 		s.Faults = []protocol.Fault{*f.lost}
 	}

@@ -71,5 +71,5 @@ func (r *room) wants(text string) {
 
 // look runs a scan that much later.
 func (r *room) look(after time.Duration) (protocol.Snapshot, bool) {
-	return r.Look(r.t.Context(), protocol.Look{Now: r.Now.Add(after)})
+	return r.Scan(r.t.Context(), protocol.ScanOrder{Now: r.Now.Add(after)})
 }

@@ -19,7 +19,7 @@ func benchmarkHinted(b *testing.B, n int) {
 	}
 	look := func(hints []string) *protocol.Snapshot {
 		now := time.Now().Add(time.Hour)
-		snap := s.p.Observe(b.Context(), protocol.Look{Now: now, Hints: hints, Since: now.Add(-time.Minute)})
+		snap := s.p.Observe(b.Context(), protocol.ScanOrder{Now: now, Hints: hints, Since: now.Add(-time.Minute)})
 		return &snap
 	}
 	for range 3 {
@@ -53,7 +53,7 @@ func BenchmarkObserveFull10k(b *testing.B) {
 		s.Do(os.WriteFile(s.Path(boxPath(completed, fmt.Sprint("c", i))), []byte(task(fmt.Sprint("c", i), "completed")), 0o640))
 	}
 	now := time.Now().Add(time.Hour)
-	look := func() { s.p.Observe(b.Context(), protocol.Look{Now: now, Since: now.Add(-time.Minute)}) }
+	look := func() { s.p.Observe(b.Context(), protocol.ScanOrder{Now: now, Since: now.Add(-time.Minute)}) }
 	look()
 	look()
 	b.ReportAllocs()

@@ -39,7 +39,7 @@ func (c *Client) Close() { c.p.Close() }
 // open starts an operation. The folder must exist.
 func (c *Client) open(ctx context.Context, now time.Time) error {
 	p := c.p
-	if _, there := p.Look(ctx, protocol.Look{Now: now}); !there {
+	if _, there := p.Scan(ctx, protocol.ScanOrder{Now: now}); !there {
 		if err := p.Open(); !folder.Missing(err) {
 			return err
 		}

@@ -105,7 +105,7 @@ func TestEventsBetweenTheLooks(t *testing.T) {
 	s.Do(os.Remove(s.Path(logPath)))
 	s.Now = time.Now().Add(time.Second)
 	s.reopen()
-	s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now})
+	s.p.Observe(t.Context(), protocol.ScanOrder{Now: s.Now, Since: s.Now})
 	s.Write(boxPath(completed, "old"), strings.Replace(task("old", "completed"), "do it", "done", 1))
 	s.at([]string{boxPath(completed, "old")})
 	if snap := s.after(5 * time.Second); len(snap.Events) > 0 || taskOf(snap, "old") == nil {
@@ -384,7 +384,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%+v, want %v", rate, want)
 	}
 	s.Now = s.Now.Add(time.Hour)
-	late := s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now.Add(-time.Minute)})
+	late := s.p.Observe(t.Context(), protocol.ScanOrder{Now: s.Now, Since: s.Now.Add(-time.Minute)})
 	if len(late.Tasks) != 1 {
 		t.Errorf("%d tasks an hour later", len(late.Tasks))
 	}

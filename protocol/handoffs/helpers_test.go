@@ -48,7 +48,7 @@ func (s *site) look() *protocol.Snapshot { s.T.Helper(); return s.after(time.Sec
 // at scans at the present time; nil hints mean a full scan.
 func (s *site) at(hints []string) *protocol.Snapshot {
 	s.T.Helper()
-	snap := s.p.Observe(s.T.Context(), protocol.Look{Now: s.Now, Hints: hints})
+	snap := s.p.Observe(s.T.Context(), protocol.ScanOrder{Now: s.Now, Hints: hints})
 	return &snap
 }
 

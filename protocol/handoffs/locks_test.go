@@ -82,13 +82,13 @@ func TestSignsOfLife(t *testing.T) {
 	s.move(boxPath(accepted, "m"), boxPath(completed, "m"))
 	same("and completed it", true)
 	s.Now = s.Now.Add(time.Hour)
-	s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now})
+	s.p.Observe(t.Context(), protocol.ScanOrder{Now: s.Now, Since: s.Now})
 	if len(s.p.boxes.listed) > 0 {
 		t.Errorf("%d messages are still listed", len(s.p.boxes.listed))
 	}
 	same("off the list", true)
 	s.reopen()
-	s.p.Observe(t.Context(), protocol.Look{Now: s.Now, Since: s.Now})
+	s.p.Observe(t.Context(), protocol.ScanOrder{Now: s.Now, Since: s.Now})
 	same("after another restart", true)
 }
 

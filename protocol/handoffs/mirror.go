@@ -50,7 +50,7 @@ func (m *Mirror) Close() { m.p.Close() }
 
 // Settle merges clients' late writes to replaced state files, and reports whether more may come.
 func (m *Mirror) Settle(ctx context.Context, now time.Time) (more bool) {
-	_, there := m.p.Look(ctx, protocol.Look{Now: now, Since: now})
+	_, there := m.p.Scan(ctx, protocol.ScanOrder{Now: now, Since: now})
 	return there && m.p.Watched() > 0
 }
 
@@ -217,7 +217,7 @@ func (m *Mirror) rival(s *state, l protocol.Lock) *protocol.Rival {
 // open opens the folder and checks that the state file can be read and belongs to this protocol. ours is false if there
 // is no state file, or another tool's. open waits up to two seconds for a writer to finish.
 func (m *Mirror) open(ctx context.Context, now time.Time) (ours bool, err error) {
-	m.p.Look(ctx, protocol.Look{Now: now, Since: now})
+	m.p.Scan(ctx, protocol.ScanOrder{Now: now, Since: now})
 	if m.p.Root == nil {
 		err := m.p.Open()
 		if folder.Missing(err) {

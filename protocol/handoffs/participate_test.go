@@ -43,7 +43,7 @@ func restart(t testing.TB, dir string, now time.Time) (snap protocol.Snapshot) {
 	p := New(dir, Options{})
 	defer p.Close()
 	for range 4 {
-		snap = p.Observe(t.Context(), protocol.Look{Now: now})
+		snap = p.Observe(t.Context(), protocol.ScanOrder{Now: now})
 		k := taskOf(&snap, "1")
 		if k == nil || k.Named == "" {
 			break
@@ -62,7 +62,7 @@ func restart(t testing.TB, dir string, now time.Time) (snap protocol.Snapshot) {
 		_, err := c.Pending(context.Background(), "", now)
 		return err
 	})
-	snap = p.Observe(t.Context(), protocol.Look{Now: now})
+	snap = p.Observe(t.Context(), protocol.ScanOrder{Now: now})
 	if len(snap.Faults) > 0 {
 		t.Error(snap.Faults)
 	}

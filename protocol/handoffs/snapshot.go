@@ -11,8 +11,8 @@ import (
 )
 
 // Observe returns the current snapshot. With hints, it rereads only the hinted messages and the few shared files.
-func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
-	s, there := p.Look(ctx, look)
+func (p *Project) Observe(ctx context.Context, order protocol.ScanOrder) protocol.Snapshot {
+	s, there := p.Scan(ctx, order)
 	if !there {
 		return s
 	}
@@ -21,7 +21,7 @@ func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snap
 	p.releases.read()
 	p.attempts.Refresh(p.Root, &p.Patience, p.Now)
 	p.claims.read()
-	p.boxes.read(hinted(look.Hints))
+	p.boxes.read(hinted(order.Hints))
 	p.describe(&s)
 	s.Locate(Base)
 	if p.began.IsZero() {

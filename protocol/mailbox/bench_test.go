@@ -22,7 +22,7 @@ func longQueue(n int) string {
 func TestHistoryIsFree(t *testing.T) {
 	cost := func(n int) float64 {
 		r := newTestProject(t, file(queuePath, longQueue(n))+file(boardPath, boardText)+file(devPath, devText))
-		look := protocol.Look{Now: r.Now.Add(time.Hour), Since: r.Now, Hints: []string{devPath}}
+		look := protocol.ScanOrder{Now: r.Now.Add(time.Hour), Since: r.Now, Hints: []string{devPath}}
 		r.see(look)
 		return testing.AllocsPerRun(20, func() { r.see(look) })
 	}
@@ -36,7 +36,7 @@ func BenchmarkHintedLook(b *testing.B) {
 	for _, n := range []int{10, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			r := newTestProject(b, file(queuePath, longQueue(n))+file(boardPath, boardText)+file(devPath, devText))
-			look := protocol.Look{Now: r.Now.Add(time.Hour), Since: r.Now, Hints: []string{devPath}}
+			look := protocol.ScanOrder{Now: r.Now.Add(time.Hour), Since: r.Now, Hints: []string{devPath}}
 			r.see(look)
 			b.ReportAllocs()
 			for b.Loop() {

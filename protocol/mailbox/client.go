@@ -30,7 +30,7 @@ func Connect(dir string, opts Options) *Client {
 // open opens the folder and reads all files, while none of them is half-written.
 func (c *Client) open(ctx context.Context, now time.Time) error {
 	c.docs = map[string]jsonfile.Object{}
-	if _, there := c.Look(ctx, protocol.Look{Now: now}); !there {
+	if _, there := c.Scan(ctx, protocol.ScanOrder{Now: now}); !there {
 		if err := c.Open(); folder.Missing(err) {
 			return fmt.Errorf("%s: %w", Base, protocol.ErrAbsent)
 		} else if err != nil {

@@ -367,7 +367,7 @@ func TestSince(t *testing.T) {
 		if since == time.Hour {
 			r.Write(devPath, `{"messages": [], "lastRead": null}`)
 		}
-		look := protocol.Look{Now: r.Now}
+		look := protocol.ScanOrder{Now: r.Now}
 		if since != 0 {
 			look.Since = r.Now.Add(-time.Minute)
 		}
@@ -395,7 +395,7 @@ func TestCompletedWithoutATime(t *testing.T) {
 	r.Write(queuePath, `{"tasks": [], "completed": [{"id": "task-001", "createdAt": "2026-01-02T03:04:05Z"}, {"id": "task-000", "createdAt": "2026-01-02T03:04:05Z"}]}`+"\n")
 	for range 2 {
 		r.Now = r.Now.Add(time.Second)
-		s := r.see(protocol.Look{Now: r.Now, Since: since})
+		s := r.see(protocol.ScanOrder{Now: r.Now, Since: since})
 		if len(s.Tasks) != 1 || s.Tasks[0].Outcome == nil || s.Tasks[0].Outcome.At.Before(since) {
 			t.Errorf("%+v", s.Tasks)
 		}
@@ -410,9 +410,9 @@ func TestHintsSeeWhatFullLooksSee(t *testing.T) {
 		func() { r.rewrite(devPath, `"MVC"`, `null`) }, func() { r.Do(os.Remove(r.Path(devPath))) }, func() { r.Do(os.Remove(r.Path(queuePath))) },
 	} {
 		do()
-		hinted := r.see(protocol.Look{Now: r.Now, Hints: []string{queuePath}})
-		none := r.see(protocol.Look{Now: r.Now, Hints: []string{}})
-		full := r.see(protocol.Look{Now: r.Now})
+		hinted := r.see(protocol.ScanOrder{Now: r.Now, Hints: []string{queuePath}})
+		none := r.see(protocol.ScanOrder{Now: r.Now, Hints: []string{}})
+		full := r.see(protocol.ScanOrder{Now: r.Now})
 		if a, b, c := protocoltest.Describe(hinted), protocoltest.Describe(none), protocoltest.Describe(full); a != c || b != c {
 			t.Errorf("step %d:\n%s\n%s\n%s", i, a, b, c)
 		}

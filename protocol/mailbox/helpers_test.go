@@ -47,16 +47,16 @@ func (r *testProject) touch(rel string) { r.Do(os.Chtimes(r.Path(rel), r.Now, r.
 // pass advances the clock and scans with an empty list of hints.
 func (r *testProject) pass(d time.Duration) *protocol.Snapshot {
 	r.Now = r.Now.Add(d)
-	return r.see(protocol.Look{Now: r.Now, Hints: []string{}})
+	return r.see(protocol.ScanOrder{Now: r.Now, Hints: []string{}})
 }
 
 // look makes a full scan one second later.
 func (r *testProject) look() *protocol.Snapshot {
 	r.Now = r.Now.Add(time.Second)
-	return r.see(protocol.Look{Now: r.Now})
+	return r.see(protocol.ScanOrder{Now: r.Now})
 }
 
-func (r *testProject) see(look protocol.Look) *protocol.Snapshot {
+func (r *testProject) see(order protocol.ScanOrder) *protocol.Snapshot {
 	r.T.Helper()
 	s := r.p.Observe(r.T.Context(), look)
 	return &s

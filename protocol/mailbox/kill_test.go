@@ -79,7 +79,7 @@ func (s *stage) shows(t testing.TB, dir string, now time.Time) {
 	}
 	p := New(dir, limits)
 	defer p.Close()
-	if snap := p.Observe(t.Context(), protocol.Look{Now: now}); len(snap.Faults) > 0 || len(snap.Tasks) != 1 || snap.Tasks[0].Lost != "" {
+	if snap := p.Observe(t.Context(), protocol.ScanOrder{Now: now}); len(snap.Faults) > 0 || len(snap.Tasks) != 1 || snap.Tasks[0].Lost != "" {
 		t.Errorf("%s: %s", s.name, protocoltest.Describe(&snap))
 	}
 }

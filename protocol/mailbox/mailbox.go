@@ -78,8 +78,8 @@ func (p *Project) Dirs() []string {
 }
 
 // Observe returns what the files show now. It needs no hints: an unchanged file costs one stat, and there are few files.
-func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
-	s, there := p.Look(ctx, look)
+func (p *Project) Observe(ctx context.Context, order protocol.ScanOrder) protocol.Snapshot {
+	s, there := p.Scan(ctx, order)
 	if !there {
 		return s
 	}

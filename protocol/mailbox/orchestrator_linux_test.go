@@ -347,7 +347,7 @@ func TestOrphans(t *testing.T) {
 func TestFreshPidFile(t *testing.T) {
 	r := newTestProject(t, around+file(pidPath, "4999999"))
 	r.Now = time.Now()
-	if s := r.see(protocol.Look{Now: r.Now}); s.Yield == "" || s.Again.IsZero() {
+	if s := r.see(protocol.ScanOrder{Now: r.Now}); s.Yield == "" || s.Again.IsZero() {
 		t.Errorf("yield %q, again %v", s.Yield, s.Again)
 	}
 	if s := r.pass(pidSettled / 2); s.Yield == "" || s.Again.IsZero() { // it may be half a number

@@ -50,7 +50,7 @@ func (s Suite) answerNothing(t *testing.T, c *Case) {
 	change.Answer = nil
 	before := tree(t, b.dir)
 	if err := b.a.Apply(t.Context(), change, b.now); err == nil || errors.Is(err, protocol.ErrConflict) {
-		t.Errorf("apply without an answer: %v, want an error that no other look cures", err)
+		t.Errorf("apply without an answer: %v, want an error that no other scan cures", err)
 	}
 	same(t, "without an answer", before, tree(t, b.dir))
 }
@@ -62,7 +62,7 @@ func (s Suite) answerElsewhere(t *testing.T, c *Case) {
 	for i := range s.Cases {
 		if other := &s.Cases[i]; other.Verb == protocol.VerbAnswer {
 			b := s.lay(t, other)
-			shown[other.Change(b.look(t), b.now).Subject.Kind] = true
+			shown[other.Change(b.scan(t), b.now).Subject.Kind] = true
 		}
 	}
 	b, change := s.judged(t, c)
@@ -91,7 +91,7 @@ func anyWords() string {
 // answerInAnyWords: every file stays whole and short, and the next scan finds no fault in it.
 func (s Suite) answerInAnyWords(t *testing.T, c *Case) {
 	b := s.lay(t, c)
-	before := b.look(t)
+	before := b.scan(t)
 	change := c.Change(before, b.now)
 	words := *change.Answer
 	words.Why, words.By = anyWords(), anyWords()
@@ -114,7 +114,7 @@ func (s Suite) answerInAnyWords(t *testing.T, c *Case) {
 		t.Errorf("the answer added %d bytes, want 1 to %d", written, mostWritten)
 	}
 	for _, a := range []protocol.Adapter{b.a, s.Open(t, b.dir)} {
-		after := a.Observe(t.Context(), protocol.Look{Now: b.now.Add(time.Minute)})
+		after := a.Observe(t.Context(), protocol.ScanOrder{Now: b.now.Add(time.Minute)})
 		sane(t, "after any words", before, &after)
 	}
 }

@@ -44,7 +44,7 @@ func (s Suite) child(t *testing.T) {
 		os.Exit(3)
 	}
 	a := s.Open(t, os.Getenv(envDir))
-	snap := a.Observe(t.Context(), protocol.Look{Now: now})
+	snap := a.Observe(t.Context(), protocol.ScanOrder{Now: now})
 	if err := a.Apply(t.Context(), s.Cases[i].Change(&snap, now), now); err != nil {
 		fmt.Println(err)
 		os.Exit(3)
@@ -108,7 +108,7 @@ func (s Suite) crashAt(t *testing.T, c *Case, now time.Time, want map[string]nod
 	b := &bench{dir: memoryDir(t), now: now}
 	s.layIn(t, c, b)
 	b.now = now
-	before := b.look(t)
+	before := b.scan(t)
 	change := c.Change(before, now)
 	killed = runUnder(t, how, c.Name, b.dir, now, trace)
 	s.settle(t, how, c, b, before, change)
@@ -122,7 +122,7 @@ func (s Suite) uncrashed(t *testing.T, c *Case, now time.Time) map[string]node {
 	b := &bench{dir: memoryDir(t), now: now}
 	s.layIn(t, c, b)
 	b.now = now
-	before := b.look(t)
+	before := b.scan(t)
 	change := c.Change(before, now)
 	if err := b.a.Apply(t.Context(), change, now); err != nil {
 		t.Fatalf("apply: %v", err)
@@ -136,7 +136,7 @@ func (s Suite) settle(t *testing.T, what string, c *Case, b *bench, before *prot
 	t.Helper()
 	a := s.Open(t, b.dir)
 	for turn := range 8 {
-		snap := a.Observe(t.Context(), protocol.Look{Now: b.now})
+		snap := a.Observe(t.Context(), protocol.ScanOrder{Now: b.now})
 		sane(t, what, before, &snap)
 		next := []protocol.Change{change}
 		if s.Next != nil && c.Unseen == "" {

@@ -33,7 +33,7 @@ func (s Suite) gone(t *testing.T, c *Case) {
 		_ = b.a.Apply(t.Context(), change, b.now)
 		for range 3 {
 			b.now = b.now.Add(30 * time.Second)
-			b.a.Observe(t.Context(), protocol.Look{Now: b.now})
+			b.a.Observe(t.Context(), protocol.ScanOrder{Now: b.now})
 		}
 		if open, ok := b.a.(interface{ Close() }); ok {
 			open.Close()

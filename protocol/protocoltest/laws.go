@@ -16,10 +16,10 @@ import (
 func (s Suite) roundTrip(t *testing.T, c *Case) {
 	b := s.lay(t, c)
 	untouched := tree(t, b.dir)
-	before := b.look(t)
+	before := b.scan(t)
 	for name, n := range tree(t, b.dir) {
 		if was := untouched[name]; was.text != n.text || !os.SameFile(was.info, n.info) || !was.info.ModTime().Equal(n.info.ModTime()) {
-			t.Errorf("a look changed %s", name)
+			t.Errorf("a scan changed %s", name)
 		}
 	}
 	shows := c.shows(t, before)
@@ -46,15 +46,15 @@ func (s Suite) roundTrip(t *testing.T, c *Case) {
 			hints = append(hints, name)
 		}
 	}
-	quick := b.a.Observe(t.Context(), protocol.Look{Now: b.now, Hints: hints})
-	full := b.a.Observe(t.Context(), protocol.Look{Now: b.now})
-	again := s.Open(t, b.dir).Observe(t.Context(), protocol.Look{Now: b.now})
-	for what, snap := range map[string]*protocol.Snapshot{"a hinted look": &quick, "a full look": &full, "a new adapter": &again} {
+	quick := b.a.Observe(t.Context(), protocol.ScanOrder{Now: b.now, Hints: hints})
+	full := b.a.Observe(t.Context(), protocol.ScanOrder{Now: b.now})
+	again := s.Open(t, b.dir).Observe(t.Context(), protocol.ScanOrder{Now: b.now})
+	for what, snap := range map[string]*protocol.Snapshot{"a hinted scan": &quick, "a full scan": &full, "a new adapter": &again} {
 		if err := shows(snap); err != nil {
 			t.Errorf("%s: %v\n%s", what, err, dump(t, snap))
 		}
 		if got, want := facts(t, snap), facts(t, &full); got != want {
-			t.Errorf("%s sees\n%s\na full look\n%s", what, got, want)
+			t.Errorf("%s sees\n%s\na full scan\n%s", what, got, want)
 		}
 	}
 	if now := dump(t, before); now != frozen {
@@ -73,7 +73,7 @@ func (c *Case) shows(t testing.TB, before *protocol.Snapshot) func(*protocol.Sna
 	want := facts(t, before)
 	return func(s *protocol.Snapshot) error {
 		if facts(t, s) != want {
-			return fmt.Errorf("no look shows the change (%s), but before it was seen\n%s", c.Unseen, want)
+			return fmt.Errorf("no scan shows the change (%s), but before it was seen\n%s", c.Unseen, want)
 		}
 		return nil
 	}
@@ -103,7 +103,7 @@ func dump(t testing.TB, s *protocol.Snapshot) string {
 func (s Suite) leavesTheRest(t *testing.T, c *Case) {
 	b := s.lay(t, c)
 	before := tree(t, b.dir)
-	if err := b.a.Apply(t.Context(), c.Change(b.look(t), b.now), b.now); err != nil {
+	if err := b.a.Apply(t.Context(), c.Change(b.scan(t), b.now), b.now); err != nil {
 		t.Fatalf("apply: %v", err)
 	}
 	after := tree(t, b.dir)
@@ -179,7 +179,7 @@ func (s Suite) conflict(t *testing.T, c *Case) {
 
 func (s Suite) unsupported(t *testing.T) {
 	b := s.lay(t, &s.Cases[0])
-	snap := b.look(t)
+	snap := b.scan(t)
 	before := tree(t, b.dir)
 	for _, v := range s.Unsupported {
 		change := s.Cases[0].Change(snap, b.now)
@@ -203,6 +203,6 @@ func (s Suite) relativeDirs(t *testing.T) {
 				t.Errorf("%q is not relative to the project", d)
 			}
 		}
-		b.look(t)
+		b.scan(t)
 	}
 }

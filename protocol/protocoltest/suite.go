@@ -145,10 +145,10 @@ func (s Suite) layIn(t testing.TB, c *Case, b *bench) {
 	}
 }
 
-// look runs a full scan.
-func (b *bench) look(t testing.TB) *protocol.Snapshot {
+// scan runs a full scan.
+func (b *bench) scan(t testing.TB) *protocol.Snapshot {
 	t.Helper()
-	s := b.a.Observe(t.Context(), protocol.Look{Now: b.now})
+	s := b.a.Observe(t.Context(), protocol.ScanOrder{Now: b.now})
 	return &s
 }
 
@@ -156,5 +156,5 @@ func (b *bench) look(t testing.TB) *protocol.Snapshot {
 func (s Suite) judged(t testing.TB, c *Case) (*bench, protocol.Change) {
 	t.Helper()
 	b := s.lay(t, c)
-	return b, c.Change(b.look(t), b.now)
+	return b, c.Change(b.scan(t), b.now)
 }

@@ -20,32 +20,32 @@ func (s Suite) torn(t *testing.T, c Torn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Shows(b.look(t)); err != nil {
+	if err := c.Shows(b.scan(t)); err != nil {
 		t.Fatalf("before the writer starts: %v", err)
 	}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go rewrite(file, text, stop, done)
 	for i := range 400 {
 		b.now = s.Now()
-		look := protocol.Look{Now: b.now}
+		order := protocol.ScanOrder{Now: b.now}
 		if i%2 == 0 {
-			look.Hints = []string{c.File}
+			order.Hints = []string{c.File}
 		}
-		snap := b.a.Observe(t.Context(), look)
+		snap := b.a.Observe(t.Context(), order)
 		if err := c.Shows(&snap); err != nil {
-			t.Errorf("look %d: %v", i, err)
+			t.Errorf("scan %d: %v", i, err)
 			break
 		}
 		for _, f := range snap.Faults {
 			if b.now.Sub(f.Since) < sureAfter {
-				t.Errorf("look %d: a fault after %v: %+v", i, b.now.Sub(f.Since), f)
+				t.Errorf("scan %d: a fault after %v: %+v", i, b.now.Sub(f.Since), f)
 			}
 		}
 	}
 	close(stop)
 	<-done
 	b.now = s.Now().Add(time.Minute) // everything to be read again is due
-	if snap := b.look(t); len(snap.Faults) > 0 || c.Shows(snap) != nil {
+	if snap := b.scan(t); len(snap.Faults) > 0 || c.Shows(snap) != nil {
 		t.Errorf("after the writer has gone: %+v, %v", snap.Faults, c.Shows(snap))
 	}
 }

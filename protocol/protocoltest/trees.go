@@ -53,13 +53,13 @@ func lookAtTree(t *testing.T, archive string, now time.Time, open func(testing.T
 		}
 	}
 	a := open(t, dir)
-	s := a.Observe(t.Context(), protocol.Look{Now: now})
+	s := a.Observe(t.Context(), protocol.ScanOrder{Now: now})
 	if got, want := Describe(&s), parsed["want"]; got != want {
 		t.Errorf("seen:\n%s\nwant:\n%s", got, want)
 	}
-	again := a.Observe(t.Context(), protocol.Look{Now: now, Hints: []string{}})
+	again := a.Observe(t.Context(), protocol.ScanOrder{Now: now, Hints: []string{}})
 	if got, want := Describe(&again), Describe(&s); got != want {
-		t.Errorf("a second look without hints sees\n%s\nthe first\n%s", got, want)
+		t.Errorf("a second scan without hints sees\n%s\nthe first\n%s", got, want)
 	}
 }
 

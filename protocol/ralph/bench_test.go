@@ -33,9 +33,9 @@ func BenchmarkHintedLook(b *testing.B) {
 			p.sys.table = func() ([]proc.Process, error) { return nil, nil } // do not measure the machine's size
 			now := time.Now().Add(time.Hour)
 			since := now.Add(-time.Minute)
-			p.Observe(b.Context(), protocol.Look{Now: now, Since: since})
+			p.Observe(b.Context(), protocol.ScanOrder{Now: now, Since: since})
 			for b.Loop() {
-				s := p.Observe(b.Context(), protocol.Look{Now: now, Since: since, Hints: []string{home + "/agent.pid"}})
+				s := p.Observe(b.Context(), protocol.ScanOrder{Now: now, Since: since, Hints: []string{home + "/agent.pid"}})
 				if len(s.Tasks) != 1+min(n/2, maxEnded) {
 					b.Fatalf("%d tasks", len(s.Tasks))
 				}
@@ -47,9 +47,9 @@ func BenchmarkHintedLook(b *testing.B) {
 func BenchmarkFullLook(b *testing.B) {
 	p := open(b, crowded(b, 10000))
 	now := time.Now().Add(time.Hour)
-	p.Observe(b.Context(), protocol.Look{Now: now, Since: now})
+	p.Observe(b.Context(), protocol.ScanOrder{Now: now, Since: now})
 	for b.Loop() {
-		p.Observe(b.Context(), protocol.Look{Now: now, Since: now})
+		p.Observe(b.Context(), protocol.ScanOrder{Now: now, Since: now})
 	}
 }
 
@@ -57,7 +57,7 @@ func BenchmarkFirstLook(b *testing.B) {
 	dir := crowded(b, 10000)
 	for b.Loop() {
 		p := New(dir, Options{})
-		p.Observe(b.Context(), protocol.Look{Now: time.Now().Add(time.Hour), Since: time.Now()})
+		p.Observe(b.Context(), protocol.ScanOrder{Now: time.Now().Add(time.Hour), Since: time.Now()})
 		p.Close()
 	}
 }

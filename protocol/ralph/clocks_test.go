@@ -20,7 +20,7 @@ func TestWorkerByAnyZone(t *testing.T) {
 			file(Base+"/logs/events.jsonl", `{"ts": "`+at+`", "event": "error", "worker_id": "`+workerOne+`", "message": "no disk"}`+"\n")+
 			file(Base+"/"+violationsFile, "["+at+"] "+workerOne+" WORKSPACE_VIOLATION\n"))
 		p := open(t, dir)
-		s := p.Observe(t.Context(), protocol.Look{Now: now.Add(time.Second), Since: now.Add(-time.Minute)})
+		s := p.Observe(t.Context(), protocol.ScanOrder{Now: now.Add(time.Second), Since: now.Add(-time.Minute)})
 		if d := now.Sub(taskOf(t, &s, "TASK-001").Progress.At); d.Abs() > 2*time.Second {
 			t.Errorf("%s: the progress is %v old", pen.Name, d)
 		}

@@ -26,7 +26,7 @@ func TestOwnMarksAreRemembered(t *testing.T) {
 		t.Skip(err) // no process table here
 	}
 	check := func(what string, p *Project) {
-		s := p.Observe(t.Context(), protocol.Look{Now: now.Add(time.Hour), Since: now})
+		s := p.Observe(t.Context(), protocol.ScanOrder{Now: now.Add(time.Hour), Since: now})
 		o := taskOf(t, &s, "TASK-001").Outcome
 		if o == nil || !o.At.Equal(at) || !o.Appeared.Equal(at) || o.Failures[0].Message != "steward marked it: nobody lives" {
 			t.Errorf("%s: %+v", what, o)
@@ -57,7 +57,7 @@ func TestFailedTasksStayInReachOfCommands(t *testing.T) {
 	now := time.Now()
 	dir := lay(t, file(kanbanPath, kanban(append(lines, line(" ", "TASK-001", "x"))...)))
 	p := open(t, dir)
-	s := p.Observe(t.Context(), protocol.Look{Now: now, Since: now.Add(-time.Hour)})
+	s := p.Observe(t.Context(), protocol.ScanOrder{Now: now, Since: now.Add(-time.Hour)})
 	if len(s.Tasks) != maxEnded+1 || s.Tasks[0].ID != "OLD-0000" || shown(&s, fmt.Sprintf("OLD-%04d", maxEnded)) {
 		t.Fatalf("%d tasks, the first %s", len(s.Tasks), s.Tasks[0].ID)
 	}

@@ -196,7 +196,7 @@ func TestWaitForTheLockIsBounded(t *testing.T) {
 		for _, try := range []struct{ after, takes time.Duration }{{0, lockWait}, {0, 0}, {lockRetry - 1, 0}, {lockRetry, lockWait}, {-time.Second, lockWait}} {
 			begun := time.Now()
 			err := p.Apply(t.Context(), c, now.Add(try.after))
-			if !errors.Is(err, protocol.ErrConflict) || !strings.Contains(err.Error(), "the kanban is locked by another process; tried again at the next look") || time.Since(begun) != try.takes {
+			if !errors.Is(err, protocol.ErrConflict) || !strings.Contains(err.Error(), "the kanban is locked by another process; tried again at the next scan") || time.Since(begun) != try.takes {
 				t.Errorf("after %v: %v in %v, want a conflict in %v", try.after, err, time.Since(begun), try.takes)
 			}
 		}
@@ -219,7 +219,7 @@ func TestHolderOfTheKanbanIsNamed(t *testing.T) {
 	now := time.Now()
 	s := look(t, p, now)
 	c := about(protocol.VerbCancel, taskOf(t, s, "TASK-001"))
-	want := fmt.Sprintf("the kanban is locked by bash (%d); tried again at the next look", cmd.Process.Pid)
+	want := fmt.Sprintf("the kanban is locked by bash (%d); tried again at the next scan", cmd.Process.Pid)
 	if err := p.Apply(t.Context(), c, now); !errors.Is(err, protocol.ErrConflict) || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %s", err, want)
 	}

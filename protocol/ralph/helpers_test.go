@@ -61,7 +61,7 @@ func age(t testing.TB, dir, name string, at time.Time) {
 
 func look(t testing.TB, p *Project, now time.Time) *protocol.Snapshot {
 	t.Helper()
-	s := p.Observe(t.Context(), protocol.Look{Now: now})
+	s := p.Observe(t.Context(), protocol.ScanOrder{Now: now})
 	return &s
 }
 
@@ -69,7 +69,7 @@ func look(t testing.TB, p *Project, now time.Time) *protocol.Snapshot {
 func sameByHints(t *testing.T, p *Project, now time.Time) *protocol.Snapshot {
 	t.Helper()
 	full := look(t, p, now)
-	quick := p.Observe(t.Context(), protocol.Look{Now: now, Hints: []string{}})
+	quick := p.Observe(t.Context(), protocol.ScanOrder{Now: now, Hints: []string{}})
 	if got, want := protocoltest.Describe(&quick), protocoltest.Describe(full); got != want {
 		t.Errorf("without hints:\n%s\nfull:\n%s", got, want)
 	}

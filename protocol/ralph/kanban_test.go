@@ -96,7 +96,7 @@ func TestEndings(t *testing.T) {
 	p := open(t, dir)
 	since := now.Add(-2 * time.Hour)
 	see := func(at time.Time) *protocol.Snapshot {
-		s := p.Observe(t.Context(), protocol.Look{Now: at, Since: since})
+		s := p.Observe(t.Context(), protocol.ScanOrder{Now: at, Since: since})
 		return &s
 	}
 	s := see(now)

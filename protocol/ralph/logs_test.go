@@ -91,7 +91,7 @@ func TestErrorsOfLongAgoAreHistory(t *testing.T) {
 	dir := inHandAnywhere(t)
 	write(t, dir, Base+"/logs/activity.jsonl", event1("error", "old"))
 	p := open(t, dir)
-	s := p.Observe(t.Context(), protocol.Look{Now: time.Now(), Since: time.Now().Add(-time.Hour)})
+	s := p.Observe(t.Context(), protocol.ScanOrder{Now: time.Now(), Since: time.Now().Add(-time.Hour)})
 	if f := findingOf(&s, "error"); f != nil {
 		t.Errorf("%+v", f)
 	}
@@ -117,7 +117,7 @@ func TestViolationsLogIsNewsOnce(t *testing.T) {
 	now := time.Now()
 	since := now.Add(-time.Hour)
 	see := func() *protocol.Finding {
-		s := p.Observe(t.Context(), protocol.Look{Now: now, Since: since})
+		s := p.Observe(t.Context(), protocol.ScanOrder{Now: now, Since: since})
 		return findingOf(&s, "violation")
 	}
 	entry := func(at time.Time, text string) string {

@@ -119,14 +119,14 @@ func (p *Project) Dirs() []string {
 
 // Observe returns what the files and the process table show now. A scan by hints reads again only the hinted workers and
 // the active ones.
-func (p *Project) Observe(ctx context.Context, look protocol.Look) protocol.Snapshot {
-	s, there := p.Look(ctx, look)
+func (p *Project) Observe(ctx context.Context, order protocol.ScanOrder) protocol.Snapshot {
+	s, there := p.Scan(ctx, order)
 	if !there {
 		return s
 	}
-	full := look.Full() || p.changed || slices.Contains(look.Hints, Base) || slices.Contains(look.Hints, path.Join(Base, workersDir))
+	full := order.Full() || p.changed || slices.Contains(order.Hints, Base) || slices.Contains(order.Hints, path.Join(Base, workersDir))
 	p.changed = false
-	p.read(full, look.Hints)
+	p.read(full, order.Hints)
 	p.judge()
 	if !p.opts.NoWatch {
 		p.watchWorkers(ctx)

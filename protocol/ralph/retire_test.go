@@ -27,7 +27,7 @@ func TestFinishedWorkersRetire(t *testing.T) {
 	p.sys.table = func() ([]proc.Process, error) { return nil, nil }
 	now := time.Now().Add(time.Hour)
 	see := func(hints []string) *protocol.Snapshot {
-		s := p.Observe(t.Context(), protocol.Look{Now: now, Since: now.Add(-time.Minute), Hints: hints})
+		s := p.Observe(t.Context(), protocol.ScanOrder{Now: now, Since: now.Add(-time.Minute), Hints: hints})
 		return &s
 	}
 	first := protocoltest.Describe(see(nil))

@@ -32,9 +32,9 @@ type trespass struct {
 // boundary watches what changes outside the workers' own folders while workers live.
 type boundary struct {
 	found   map[string]trespass // by path
-	tree    *worktree           // at the last look; nil while no worker lives
+	tree    *worktree           // at the last scan; nil while no worker lives
 	program map[string]jsonfile.Stamp
-	watched []string // the workers that lived at the last look
+	watched []string // the workers that lived at the last scan
 	next    time.Time
 	trouble error // why git says nothing
 }
@@ -94,7 +94,7 @@ func (b *boundary) forget(live []*worker) {
 	}
 }
 
-// changes compares the main work tree and the program's own folder with the last look. The first look at living workers
+// changes compares the main work tree and the program's own folder with the last scan. The first scan with living workers
 // only takes the state that later ones are compared with. looked is false if it is too early, or git does not answer.
 func (r *reader) changes(ctx context.Context, alive bool) (list []treeChange, looked bool) {
 	b := &r.boundary

@@ -140,7 +140,7 @@ func (w *writer) lockKanban(ctx context.Context) (release func(), err error) {
 		return nil, err
 	}
 	busy, limit := func() error {
-		return folder.Moved("the kanban is locked by %s; tried again at the next look", w.lockedBy)
+		return folder.Moved("the kanban is locked by %s; tried again at the next scan", w.lockedBy)
 	}, lockWait
 	if w.patience > 0 {
 		limit, busy = w.patience, func() error {

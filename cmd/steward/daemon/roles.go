@@ -213,7 +213,7 @@ func (a *agents) unfinished(row keep.Row) string {
 	}
 	s := ad.Open(row.Dir, a.settings.config(), GuardLock)
 	defer s.Close()
-	snap := s.Observe(context.Background(), protocol.Look{Now: time.Now()})
+	snap := s.Observe(context.Background(), protocol.ScanOrder{Now: time.Now()})
 	if o, known := snap.Agent("orchestrator"); !known || o.Presence != protocol.PresenceGone || o.Left != "" {
 		return ""
 	}

@@ -93,7 +93,7 @@ func (l *List) look(ctx context.Context, state string, refs []config.ProjectRef,
 				continue
 			}
 			now := time.Now()
-			snap := s.Adapter.Observe(ctx, protocol.Look{Now: now, Since: now.Add(-cfg.Tasks.History)})
+			snap := s.Adapter.Observe(ctx, protocol.ScanOrder{Now: now, Since: now.Add(-cfg.Tasks.History)})
 			snap.Name(ref.Name, name, true)
 			l.add(&snap, s.Adapter)
 		}

@@ -57,7 +57,7 @@ func openTasks(a *cli.App, project, doing string) (*taskClient, error) {
 		speaker := ad.Open(dir, cfg, daemon.GuardLock)
 		defer speaker.Close()
 		now := time.Now()
-		return speaker.Observe(ctx, protocol.Look{Now: now, Since: now}), cfg.Heartbeat.Dead, nil
+		return speaker.Observe(ctx, protocol.ScanOrder{Now: now, Since: now}), cfg.Heartbeat.Dead, nil
 	}
 	return &taskClient{p, a}, nil
 }

@@ -63,7 +63,7 @@ func (p *participant) find(ctx context.Context, id string) (protocol.Assignment,
 	ad := p.adapter()
 	defer ad.Close()
 	var ids []string
-	for _, t := range ad.Observe(ctx, protocol.Look{Now: time.Now()}).Tasks {
+	for _, t := range ad.Observe(ctx, protocol.ScanOrder{Now: time.Now()}).Tasks {
 		if strings.HasPrefix(t.ID, id) {
 			ids = append(ids, t.ID)
 		}
