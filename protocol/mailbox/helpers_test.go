@@ -58,7 +58,7 @@ func (r *testProject) look() *protocol.Snapshot {
 
 func (r *testProject) see(order protocol.ScanOrder) *protocol.Snapshot {
 	r.T.Helper()
-	s := r.p.Observe(r.T.Context(), look)
+	s := r.p.Observe(r.T.Context(), order)
 	return &s
 }
 
