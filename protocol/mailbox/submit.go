@@ -174,7 +174,10 @@ func (c *Client) assign(known *record, o protocol.Order) (done protocol.Receipt,
 			return done, err
 		}
 	}
-	return done, c.handOver(known, doc)
+	if err = c.handOver(known, doc); err != nil && known == nil {
+		err = fmt.Errorf("%w; task %s is in queue.json without its message: repair the mailbox, and submit it again with the id %[2]s", err, o.ID)
+	}
+	return done, err
 }
 
 // mayAssign checks the task's state before an assignment.
