@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/livhana/steward/cmd/steward/cli"
@@ -70,7 +71,7 @@ func newModeCommand(a *cli.App) *cobra.Command {
 
 func setMode(ctx context.Context, a *cli.App, project, protocolName, mode, why string, words []string) error {
 	if !slices.Contains(words, mode) {
-		return cli.Usagef("mode: %q is no mode; there are %v", mode, words)
+		return cli.Usagef("mode: %q is not a mode; use one of %s", mode, strings.Join(words, ", "))
 	}
 	if _, ok := daemon.AdapterNamed(protocolName); !ok {
 		return cli.Usagef("mode: there is no protocol %q", protocolName)
