@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -103,7 +102,7 @@ func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file str
 	if err != nil {
 		return "", err
 	}
-	return c.p.absolute(file), nil
+	return folder.Absolute(c.p.Folder, file), nil
 }
 
 func submitRequest(p *Project, r Request, doc []byte) (file string, err error) {
@@ -134,11 +133,6 @@ func submitRequest(p *Project, r Request, doc []byte) (file string, err error) {
 	_ = p.log.write(logLine{EventType: eventCreated, TaskID: r.TaskID, Source: r.Source, Target: r.Target,
 		Message: folder.Line(fmt.Sprintf("%s asks %s to %s", r.Source, r.Target, r.Type), 500), Metadata: map[string]any{"logged_by": ourName}})
 	return file, nil
-}
-
-// absolute returns the absolute path of a file in the protocol's folder.
-func (p *Project) absolute(file string) string {
-	return filepath.Join(p.dir, filepath.FromSlash(path.Join(Base, file)))
 }
 
 // Followed is one task that an orchestrator has delegated, as active_coordination.json lists it (protocol 000, File

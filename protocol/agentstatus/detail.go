@@ -212,7 +212,7 @@ func (c *Client) OutputFile(id string, attempt int, now time.Time) (string, erro
 	if err != nil && !errors.Is(err, jsonfile.ErrExist) {
 		return "", err
 	}
-	return c.p.absolute(outputFile(id, attempt)), nil
+	return folder.Absolute(c.p.Folder, outputFile(id, attempt)), nil
 }
 
 // SweepOutput removes the output files that were last written before the given time.
@@ -238,7 +238,7 @@ func (c *Client) SweepOutput(before, now time.Time) error {
 func (p *Project) outputOf(e *entry) string {
 	for n := e.record.next(); n > 0; n-- {
 		if file := outputFile(e.id, n); p.Has(file) {
-			return p.absolute(file)
+			return folder.Absolute(p.Folder, file)
 		}
 	}
 	return ""

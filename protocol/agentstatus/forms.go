@@ -196,7 +196,7 @@ func CheckRequest(doc []byte) (Request, error) {
 func CheckResult(doc []byte) error {
 	o, err := jsonfile.Parse(doc)
 	if err != nil {
-		return folder.Invalid([]string{err.Error()})
+		return folder.Refuse("%v", err)
 	}
 	return strict(o, folder.TableOf(&Result{}), decodeResult(o).issues)
 }

@@ -1,11 +1,9 @@
 package envelope
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -96,20 +94,13 @@ func (c *Client) on(ctx context.Context, id string, now time.Time, act func(*tas
 
 // receipt says how a task stands after an action that wrote the file.
 func (c *Client) receipt(id, file string) protocol.Receipt {
-	r := protocol.Receipt{ID: id, State: protocol.TaskPending, Path: c.absolute(file)}
+	r := protocol.Receipt{ID: id, State: protocol.TaskPending, Path: folder.Absolute(c.p.Folder, file)}
 	c.p.notices.read()
 	if t := c.p.update(id); t != nil && t.assigned != nil {
 		a := c.assignment(t)
 		r.State, r.Note = a.State, a.Waits
 	}
 	return r
-}
-
-func (c *Client) absolute(file string) string {
-	if file == "" {
-		return ""
-	}
-	return filepath.Join(c.p.Root.Dir(), filepath.FromSlash(file))
 }
 
 // Show returns one task in any state. It returns ErrNoTask if no message assigns it.
@@ -138,10 +129,7 @@ func (c *Client) Pending(_ context.Context, agent string, now time.Time) ([]prot
 			list = append(list, c.withMessages(t))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b protocol.Assignment) int {
-		return cmp.Or(cmp.Compare(len(a.Waits), 0)-cmp.Compare(len(b.Waits), 0), cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created))
-	})
-	return list, nil
+	return folder.MostUrgentFirst(list), nil
 }
 
 // free reports whether no agent has the task and its agent must act, now or once it need not wait any more.
@@ -174,7 +162,7 @@ func (m *message) isFor(agent string) bool {
 func (c *Client) assignment(t *task) protocol.Assignment {
 	m := t.assigned
 	a := protocol.Assignment{ID: t.id, Agent: m.to, Source: m.from, Type: strings.ToLower(m.word), Title: m.assignment.title,
-		Priority: m.assignment.priority, Created: m.at, Attempt: 1, Path: c.absolute(m.file), State: protocol.TaskRunning}
+		Priority: m.assignment.priority, Created: m.at, Attempt: 1, Path: folder.Absolute(c.p.Folder, m.file), State: protocol.TaskRunning}
 	for _, lost := range c.p.works.attempts.Of(t.id) {
 		a.Attempt = lost.N + 1
 	}

@@ -44,7 +44,7 @@ func (l *letter) override(document json.RawMessage, fields map[string]any) error
 	if len(document) > 0 {
 		o, err := jsonfile.Parse(document)
 		if err != nil {
-			return folder.Invalid([]string{"the document cannot be read: " + err.Error()})
+			return folder.Refuse("the document cannot be read: %v", err)
 		}
 		for _, key := range o.Keys() {
 			l.fields = append(l.fields, jsonfile.Set{Path: []string{key}, Value: o.Get(key)})
@@ -59,7 +59,7 @@ func (l *letter) override(document json.RawMessage, fields map[string]any) error
 // encode checks the message as strictly as the document is. The error lists every problem.
 func (l *letter) encode() (o jsonfile.Object, doc []byte, err error) {
 	if doc, err = jsonfile.Edit([]byte("{}\n"), l.fields...); err != nil {
-		return o, nil, folder.Invalid([]string{err.Error()})
+		return o, nil, folder.Refuse("%v", err)
 	}
 	o, _ = jsonfile.Parse(doc)
 	problems := tableFor(o).Problems(o)
@@ -179,7 +179,7 @@ func (c *Client) order(o protocol.Order) (*letter, error) {
 	}
 	implied, known := receivers[kind]
 	if !known {
-		return nil, folder.Invalid([]string{fmt.Sprintf("type %q is not one of task_assignment, pipeline, security_review, deployment", folder.Line(o.Type, 40))})
+		return nil, folder.Refuse("type %q is not one of task_assignment, pipeline, security_review, deployment", folder.Line(o.Type, 40))
 	}
 	given, _ := jsonfile.Parse(o.Document)
 	of := func(key string) string { s, _ := given.String(key); return s }
@@ -224,7 +224,7 @@ func (c *Client) order(o protocol.Order) (*letter, error) {
 			return nil, err
 		}
 		if l.set("pipeline", roles); len(l.task) > 100 {
-			return nil, folder.Invalid([]string{"task_id is longer than 100 characters: the ids of the pipeline's tasks begin with it"})
+			return nil, folder.Refuse("task_id is longer than 100 characters: the ids of the pipeline's tasks begin with it")
 		}
 	}
 	return l, nil

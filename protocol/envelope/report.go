@@ -22,7 +22,7 @@ func (c *Client) Accept(ctx context.Context, id string, a protocol.Acceptance, n
 		again := k != nil && k.Worker.Proves() && k.Worker == a.Worker // a crash came before the acknowledgement, or after a question
 		switch {
 		case !plain(a.Agent):
-			return "", folder.Invalid([]string{fmt.Sprintf("%q is not a name for an agent", folder.Line(a.Agent, 80))})
+			return "", folder.Refuse("%q is not a name for an agent", folder.Line(a.Agent, 80))
 		case t.over():
 			return "", fmt.Errorf("task %s: %w", id, protocol.ErrEnded)
 		case !t.assigned.isFor(a.Agent):
@@ -87,7 +87,7 @@ func (c *Client) Report(ctx context.Context, id string, r protocol.Report, now t
 		case carryOut == nil:
 			return "", fmt.Errorf("report %q: %w", r.Kind, protocol.ErrUnsupported)
 		case !plain(r.Agent):
-			return "", folder.Invalid([]string{fmt.Sprintf("%q is not a name for an agent", folder.Line(r.Agent, 80))})
+			return "", folder.Refuse("%q is not a name for an agent", folder.Line(r.Agent, 80))
 		case t.cancelled != nil, t.over() && r.Kind != protocol.ReportApproved && (r.Kind != protocol.ReportRejected || t.done == nil || t.assigned.isFor(r.Agent)):
 			return "", fmt.Errorf("task %s: %w", id, protocol.ErrEnded)
 		case !byOthers && !t.assigned.isFor(r.Agent):
@@ -127,7 +127,7 @@ func (c *reporter) reply(kind string, l *letter) (string, error) {
 // progress notes how far the work is. A claim stays as it is.
 func (c *reporter) progress() (string, error) {
 	if c.r.Percent != c.r.Percent || c.r.Percent < 0 || c.r.Percent > 100 {
-		return "", folder.Invalid([]string{fmt.Sprintf("%v percent is not between 0 and 100", c.r.Percent)})
+		return "", folder.Refuse("%v percent is not between 0 and 100", c.r.Percent)
 	}
 	k := workRecord{Task: c.t.id, Since: c.p.Now}
 	if c.t.work != nil {
@@ -291,7 +291,7 @@ func (c *reporter) reject() (string, error) {
 func (c *reporter) approve() (string, error) {
 	switch {
 	case c.t.assigned.isFor(c.r.Agent):
-		return "", folder.Invalid([]string{c.r.Agent + " did the task, so another agent must approve it"})
+		return "", folder.Refuse("%s did the task, so another agent must approve it", c.r.Agent)
 	case c.t.done == nil || c.t.stage != stageReview && c.t.stage != stageApproved:
 		return "", fmt.Errorf("task %s has no completion to approve: %w", c.t.id, protocol.ErrUnsupported)
 	case c.t.endorsed == c.t.done.sum:

@@ -57,3 +57,6 @@ func Invalid(problems []string) error {
 	}
 	return &protocol.InvalidError{Problems: problems}
 }
+
+// Refuse returns an *protocol.InvalidError with one problem.
+func Refuse(format string, args ...any) error { return Invalid([]string{fmt.Sprintf(format, args...)}) }

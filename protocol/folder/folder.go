@@ -109,6 +109,14 @@ func Is(dir, base string) bool {
 	return err == nil && st.IsDir()
 }
 
+// Absolute returns the absolute path of a file, given relative to Base; "" of "".
+func Absolute(f *Folder, file string) string {
+	if file == "" {
+		return ""
+	}
+	return filepath.Join(f.opts.Dir, filepath.FromSlash(f.opts.Base), filepath.FromSlash(file))
+}
+
 // Begin starts a scan or a change at that moment.
 func (f *Folder) Begin(now time.Time) {
 	f.Now = now

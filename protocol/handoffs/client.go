@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +19,6 @@ type Client struct {
 	p     *Project
 	act   performer
 	write composer
-	dir   string
 }
 
 var _ protocol.Orchestrator = (*Client)(nil)
@@ -30,7 +27,7 @@ var _ protocol.Participant = (*Client)(nil)
 // Connect returns a Client for the project at dir (absolute). It reads nothing yet.
 func Connect(dir string, o Options) *Client {
 	p := New(dir, o)
-	return &Client{p, performer{p}, composer{p}, dir}
+	return &Client{p, performer{p}, composer{p}}
 }
 
 // Close closes the open files.
@@ -144,10 +141,8 @@ func (c *Client) Pending(ctx context.Context, agent string, now time.Time) ([]pr
 			list = append(list, c.assignment(v, h))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b protocol.Assignment) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	})
-	return list, nil
+
+	return folder.MostUrgentFirst(list), nil
 }
 
 // Show returns a message in any state.
@@ -184,7 +179,7 @@ func (c *Client) find(id string) (*handoff, error) {
 func (c *Client) assignment(v *view, h *handoff) protocol.Assignment {
 	m := &h.Value
 	a := protocol.Assignment{ID: m.id, Agent: m.to, Source: m.from, Type: m.kind, Title: m.title, Priority: m.priority, State: protocol.TaskPending,
-		Created: capped(m.created.By(h.appeared), v.now), Attempt: 1 + len(c.p.attempts.Of(m.id)), Path: c.absolute(h.file)}
+		Created: capped(m.created.By(h.appeared), v.now), Attempt: 1 + len(c.p.attempts.Of(m.id)), Path: folder.Absolute(c.p.Folder, h.file)}
 	a.Message = c.text(h)
 	for _, answer := range v.answers(h) {
 		a.Feedback = append(a.Feedback, c.text(answer))
@@ -218,10 +213,6 @@ func (c *Client) text(h *handoff) []byte {
 	return blob.Data
 }
 
-func (c *Client) absolute(file string) string {
-	return filepath.Join(c.dir, Base, filepath.FromSlash(file))
-}
-
 // receipt describes what was done; its path is found by located.
 func (c *Client) receipt(id string, state protocol.TaskState, note string) protocol.Receipt {
 	return protocol.Receipt{ID: id, State: state, Note: note}
@@ -234,7 +225,7 @@ func (c *Client) located(r protocol.Receipt) protocol.Receipt {
 	}
 	c.p.boxes.read(nil)
 	if h, err := c.find(r.ID); err == nil {
-		r.Path = c.absolute(h.file)
+		r.Path = folder.Absolute(c.p.Folder, h.file)
 	}
 	switch _, err := c.p.Root.Stat(stateFile); {
 	case folder.Missing(err):

@@ -75,7 +75,7 @@ func (p composer) compose(o protocol.Order) ([]byte, error) {
 		}
 		doc, err := jsonfile.Edit(o.Document, sets...)
 		if err != nil {
-			return nil, folder.Invalid([]string{err.Error()})
+			return nil, folder.Refuse("%v", err)
 		}
 		return checked(doc, o.Fields)
 	}
@@ -129,7 +129,7 @@ func checked(doc []byte, fields map[string]any) ([]byte, error) {
 	}
 	o, err := jsonfile.Parse(doc)
 	if err != nil {
-		return nil, folder.Invalid([]string{err.Error()})
+		return nil, folder.Refuse("%v", err)
 	}
 	return doc, folder.Invalid(append(messageTable.Problems(o), unsent(o)...))
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
@@ -163,7 +164,7 @@ func (c *Client) Orchestrate(ctx context.Context, now time.Time) (list []protoco
 			if h == nil {
 				note, err := c.arbitrate(v)
 				if note != "" {
-					list = append(list, protocol.Receipt{Path: c.absolute(stateFile), Note: note})
+					list = append(list, protocol.Receipt{Path: folder.Absolute(c.p.Folder, stateFile), Note: note})
 				}
 				return err
 			}

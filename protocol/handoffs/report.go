@@ -38,7 +38,7 @@ func (c *Client) Accept(ctx context.Context, id string, a protocol.Acceptance, n
 		mine := known && old.Worker != nil && k.Worker != nil && *old.Worker == *k.Worker
 		switch at := h.where(); {
 		case m.to != "" && !strings.EqualFold(m.to, a.Agent):
-			return folder.Invalid([]string{fmt.Sprintf("handoff %s is for %s, not for %s", id, m.to, a.Agent)})
+			return folder.Refuse("handoff %s is for %s, not for %s", id, m.to, a.Agent)
 		case m.stopped() || at == completed:
 			return fmt.Errorf("handoff %s is %s: %w", id, cmp.Or(m.status, "completed"), protocol.ErrEnded)
 		case at == accepted && mine:
@@ -95,7 +95,7 @@ func reportable(h *handoff, r *protocol.Report) error {
 	case len(r.Fields) > 0 && !fielded:
 		return fmt.Errorf("%w: in protocol 001 the report %q has no message, so no field can be set", protocol.ErrUnsupported, r.Kind)
 	case r.Agent != "" && !strings.EqualFold(r.Agent, m.to) && !ofAnyone:
-		return folder.Invalid([]string{fmt.Sprintf("handoff %s is for %s, not for %s", m.id, m.to, r.Agent)})
+		return folder.Refuse("handoff %s is for %s, not for %s", m.id, m.to, r.Agent)
 	case r.Kind == protocol.ReportApproved && !strings.EqualFold(m.to, "reviewer"):
 		return fmt.Errorf("%w: in protocol 001 a reviewer approves work, and handoff %s is for %s", protocol.ErrUnsupported, m.id, m.to)
 	case at == pending && r.Kind != protocol.ReportCancel && r.Kind != protocol.ReportRejected && m.isWork():
@@ -170,7 +170,7 @@ func reasons(r protocol.Report) (map[string]json.RawMessage, error) {
 	for key, value := range map[string]any{"reason": none(r.Summary), "issues": r.Issues} {
 		doc, err := jsonfile.EncodeLine(value)
 		if err != nil {
-			return nil, folder.Invalid([]string{err.Error()})
+			return nil, folder.Refuse("%v", err)
 		}
 		if text := string(doc); text != "null" && text != "[]" {
 			all[key] = doc
@@ -242,7 +242,7 @@ func (p composer) completion(m *handoffMessage, r protocol.Report) ([]byte, erro
 	if o, err := jsonfile.Parse(r.Document); r.Document != nil {
 		switch {
 		case err != nil:
-			return nil, folder.Invalid([]string{err.Error()})
+			return nil, folder.Refuse("%v", err)
 		case o.Has("payload") && o.Has("type"):
 			return checked(r.Document, r.Fields)
 		}
@@ -293,7 +293,7 @@ func (p composer) fail(in *intent, m *handoffMessage, r protocol.Report) error {
 	}
 	o, _ := jsonfile.Parse(doc)
 	if len(o.Keys()) != 1 || o.Get("error").Kind() != "object" {
-		return folder.Invalid([]string{"a failed handoff has no message of its own; only error and the keys below it can be set"})
+		return folder.Refuse("a failed handoff has no message of its own; only error and the keys below it can be set")
 	}
 	in.Box, in.Status, in.Event = accepted.String(), statusFailed, eventError
 	in.Set = map[string]json.RawMessage{"error": o.Get("error").Raw()}
@@ -361,7 +361,7 @@ func (c *Client) Leave(ctx context.Context, a protocol.AgentRun, now time.Time) 
 
 func (c *Client) present(ctx context.Context, s *stateChange, now time.Time, decide func()) error {
 	if !usable(s.Agent) || !plain(s.Agent) {
-		return folder.Invalid([]string{fmt.Sprintf("%q is not a name for an agent", folder.Line(s.Agent, 100))})
+		return folder.Refuse("%q is not a name for an agent", folder.Line(s.Agent, 100))
 	}
 	return c.guarded(ctx, now, func() error {
 		decide()

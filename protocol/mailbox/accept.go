@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // Accept takes a task. The developer takes an assignment, and the team lead takes a task to analyse: the task goes to
@@ -14,7 +15,7 @@ import (
 func (c *Client) Accept(ctx context.Context, id string, a protocol.Acceptance, now time.Time) (protocol.Receipt, error) {
 	role, err := roleOf(a.Agent)
 	if err == nil && len(a.Fields) > 0 {
-		err = invalid("this protocol has no message for an acceptance, so no field of it can be set")
+		err = folder.Refuse("this protocol has no message for an acceptance, so no field of it can be set")
 	}
 	if err != nil {
 		return protocol.Receipt{}, err
@@ -100,7 +101,7 @@ func (c *Client) take(r *record, role, kind string, worker protocol.Identity) (d
 
 // illegal returns the error about a step that the task's state does not allow (protocol 003, Task State Transitions).
 func illegal(r *record, why string, args ...any) error {
-	return invalid("it is %s: %s", r.status, fmt.Sprintf(why, args...))
+	return folder.Refuse("it is %s: %s", r.status, fmt.Sprintf(why, args...))
 }
 
 func taken(claim *workClaim) error {

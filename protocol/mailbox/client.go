@@ -85,7 +85,7 @@ func roleOf(agent string) (string, error) {
 	if slices.Contains(agentNames, agent) {
 		return agent, nil
 	}
-	return "", invalid("%q is not an agent of this protocol: it has orchestrator, planner, designer, team-lead and developer", line(agent, 60))
+	return "", folder.Refuse("%q is not an agent of this protocol: it has orchestrator, planner, designer, team-lead and developer", line(agent, 60))
 }
 
 // Join updates an agent's entry in status.json. While the orchestrator lives it does nothing: the orchestrator keeps the

@@ -3,7 +3,6 @@ package mailbox
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -117,11 +116,6 @@ func (e editor) boxFor(role string) string {
 	return used.boxFile("to-developer.json")
 }
 
-// absolute returns the absolute path of a file in the protocol's folder.
-func (e editor) absolute(file string) string {
-	return filepath.Join(e.dir, Base, filepath.FromSlash(file))
-}
-
 // raw returns the item of a list with that sum, as the file has it; nil if it is gone.
 func (e editor) raw(file, list string, sum jsonfile.Sum) json.RawMessage {
 	o, known := e.docs[file]
@@ -179,5 +173,5 @@ func (e editor) send(box string, doc jsonfile.Object, since time.Time) error {
 
 func (e editor) receipt(r *record, state protocol.TaskState, note string) protocol.Receipt {
 	used, _ := e.inUse()
-	return protocol.Receipt{ID: r.id, State: state, Path: e.absolute(used.queueFile()), Note: note}
+	return protocol.Receipt{ID: r.id, State: state, Path: folder.Absolute(e.Folder, used.queueFile()), Note: note}
 }

@@ -3,10 +3,10 @@ package mailbox
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/livhana/steward/protocol"
+	"github.com/livhana/steward/protocol/folder"
 )
 
 // turn returns the agent whose turn it is to act on a task, and what it gets: a task to analyse, an assignment or a
@@ -82,10 +82,7 @@ func (c *Client) Pending(ctx context.Context, agent string, now time.Time) (list
 			list = append(list, c.assignment(r))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b protocol.Assignment) int {
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created))
-	})
-	return list, nil
+	return folder.MostUrgentFirst(list), nil
 }
 
 // Show returns one task.
@@ -109,7 +106,7 @@ var taskStates = map[string]protocol.TaskState{pending: protocol.TaskPending, in
 func (c *Client) assignment(r *record) protocol.Assignment {
 	used, _ := c.inUse()
 	a := protocol.Assignment{ID: r.id, Agent: developer, Source: "team-lead", Title: r.title, State: taskStates[r.status], Priority: r.priority,
-		Created: c.Past(r.created), Attempt: 1, Path: c.absolute(used.queueFile()), Waits: c.orchestrator.yield()}
+		Created: c.Past(r.created), Attempt: 1, Path: folder.Absolute(c.Folder, used.queueFile()), Waits: c.orchestrator.yield()}
 	for _, k := range c.attempts.Of(r.id) {
 		if k.Committed && k.Action == protocol.ActionRetry {
 			a.Attempt++
@@ -145,7 +142,7 @@ func (c *Client) assignment(r *record) protocol.Assignment {
 		message = c.sent[topic{r.id, taskAssignment}]
 	}
 	if a.Message = entry; message.message != nil {
-		a.Path, a.Message = c.absolute(message.file), c.raw(message.file, "messages", message.raw)
+		a.Path, a.Message = folder.Absolute(c.Folder, message.file), c.raw(message.file, "messages", message.raw)
 		if r.reason != "" {
 			a.Feedback = append(a.Feedback, entry)
 		}

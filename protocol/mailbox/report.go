@@ -140,7 +140,7 @@ func (c *Client) complete(r *record, rep protocol.Report) (done protocol.Receipt
 		return done, err
 	}
 	box := c.boxFor(lead)
-	done = protocol.Receipt{ID: r.id, State: protocol.TaskWaiting, Path: c.absolute(box)}
+	done = protocol.Receipt{ID: r.id, State: protocol.TaskWaiting, Path: folder.Absolute(c.Folder, box)}
 	if err := c.send(box, doc, r.updatedAt.At); err != nil {
 		return done, err
 	}
@@ -173,9 +173,9 @@ func (c *Client) ask(r *record, role string, rep protocol.Report) (done protocol
 	}
 	m := decodeMessage(0, doc.Value())
 	if m.question == nil || m.task != r.id || folder.FirstText(doc, "question") == "" {
-		return done, invalid("the message is no question about task %s: it needs the question's words", r.id)
+		return done, folder.Refuse("the message is no question about task %s: it needs the question's words", r.id)
 	}
 	box := c.boxFor(lead)
-	done = protocol.Receipt{ID: r.id, State: protocol.TaskWaiting, Path: c.absolute(box)}
+	done = protocol.Receipt{ID: r.id, State: protocol.TaskWaiting, Path: folder.Absolute(c.Folder, box)}
 	return done, c.send(box, doc, r.updatedAt.At)
 }

@@ -97,14 +97,14 @@ func (v reviewer) reject(r *record, role string, rep protocol.Report) (done prot
 	reason := strings.Join(slices.DeleteFunc(append([]string{rep.Summary}, rep.Issues...), func(s string) bool { return s == "" }), "; ")
 	switch {
 	case len(rep.Fields) > 0 || rep.Document != nil:
-		return done, invalid("this protocol has no message for a rejection: only its reason can be given")
+		return done, folder.Refuse("this protocol has no message for a rejection: only its reason can be given")
 	case r.status == pending || role == developer && r.status != inProgress:
 		return done, illegal(r, "only a task in progress or one that awaits its review can be rejected")
 	case r.status == rejected:
 		reason = cmp.Or(r.reason, reason)
 	}
 	if strings.TrimSpace(reason) == "" {
-		return done, invalid("the reason of the rejection is empty")
+		return done, folder.Refuse("the reason of the rejection is empty")
 	}
 	if r.status != rejected {
 		because := func(i int) jsonfile.Set { return inTask(i, "rejectionReason", folder.Short(reason, folder.MaxAnswer)) }
@@ -146,7 +146,7 @@ var verdictLine = regexp.MustCompile(`(?mi)^\W*(approved?|reject(?:ed)?)\b[\s:*_
 func (v reviewer) judge(r *record, rep protocol.Report) (protocol.Receipt, error) {
 	all := verdictLine.FindAllStringSubmatch(rep.Summary, -1)
 	if len(all) == 0 {
-		return protocol.Receipt{}, invalid("the review of task %s has no verdict: it must end with APPROVE, or with REJECT: and the reason", r.id)
+		return protocol.Receipt{}, folder.Refuse("the review of task %s has no verdict: it must end with APPROVE, or with REJECT: and the reason", r.id)
 	}
 	last := all[len(all)-1]
 	if strings.HasPrefix(strings.ToLower(last[1]), "approve") {

@@ -87,7 +87,7 @@ func checkOrder(o *protocol.Order) (assigns bool, err error) {
 	case len(o.After) > 0:
 		return false, fmt.Errorf("%w: no task can wait for another here: submit it when %s is completed", protocol.ErrUnsupported, line(o.After[0], 80))
 	case assigns && o.Type != "" && o.Type != taskAssignment:
-		return false, invalid("the developer gets messages of type %s, not %q", taskAssignment, line(o.Type, 40))
+		return false, folder.Refuse("the developer gets messages of type %s, not %q", taskAssignment, line(o.Type, 40))
 	}
 	if doc, err := jsonfile.Parse(o.Document); err == nil && o.ID == "" {
 		o.ID = folder.FirstText(doc, "taskId", "id")
@@ -97,7 +97,7 @@ func checkOrder(o *protocol.Order) (assigns bool, err error) {
 		o.Title = line(first, 120)
 	}
 	if o.ID != "" && !plainID(o.ID) {
-		return false, invalid("%q is not a task id: it cannot be used as a file name", line(o.ID, 80))
+		return false, folder.Refuse("%q is not a task id: it cannot be used as a file name", line(o.ID, 80))
 	}
 	return assigns, nil
 }
@@ -147,7 +147,7 @@ func (c *Client) addTask(o protocol.Order) (done protocol.Receipt, err error) {
 		}
 		return []jsonfile.Set{{Path: []string{"tasks", "-"}, Value: json.RawMessage(doc.Value().Raw())}, {Path: []string{"lastUpdated"}, Value: jsonfile.FormatTime(c.Now)}}, nil
 	}})
-	return protocol.Receipt{ID: o.ID, State: protocol.TaskPending, Path: c.absolute(used.queueFile())}, err
+	return protocol.Receipt{ID: o.ID, State: protocol.TaskPending, Path: folder.Absolute(c.Folder, used.queueFile())}, err
 }
 
 // assign writes a task assignment for the developer. known is the task's entry in queue.json, nil if it is not listed.
@@ -166,7 +166,7 @@ func (c *Client) assign(known *record, o protocol.Order) (done protocol.Receipt,
 	if err != nil {
 		return done, err
 	}
-	done = protocol.Receipt{ID: o.ID, State: protocol.TaskPending, Path: c.absolute(c.boxFor(developer))}
+	done = protocol.Receipt{ID: o.ID, State: protocol.TaskPending, Path: folder.Absolute(c.Folder, c.boxFor(developer))}
 	if known == nil {
 		o.Document, o.Fields, o.Type = nil, nil, ""
 		o.Title, o.Text = cmp.Or(folder.FirstText(doc, "title"), o.Title), folder.FirstText(doc, "instructions")
@@ -229,10 +229,10 @@ func compose(m any, document json.RawMessage, fields map[string]any) (o jsonfile
 		return o, err
 	}
 	if len(doc) > maxMessage {
-		return o, invalid("the message has %d bytes; %d are the most", len(doc), maxMessage)
+		return o, folder.Refuse("the message has %d bytes; %d are the most", len(doc), maxMessage)
 	}
 	if o, err = jsonfile.Parse(doc); err != nil {
-		return o, invalid("the message is not a JSON document: %v", err)
+		return o, folder.Refuse("the message is not a JSON document: %v", err)
 	}
 	return o, nil
 }
@@ -240,14 +240,9 @@ func compose(m any, document json.RawMessage, fields map[string]any) (o jsonfile
 // checked returns an *InvalidError unless the message is of that type, about that task, and as the document describes it.
 func checked(o jsonfile.Object, kind, task string) error {
 	if m := decodeMessage(0, o.Value()); m.kind != kind || m.task != task {
-		return invalid("the message is of type %q about task %q, want %s about %s", m.kind, m.task, kind, task)
+		return folder.Refuse("the message is of type %q about task %q, want %s about %s", m.kind, m.task, kind, task)
 	}
 	return CheckMessage(o.Value().Raw())
-}
-
-// invalid is an *InvalidError with one problem.
-func invalid(format string, args ...any) error {
-	return folder.Invalid([]string{fmt.Sprintf(format, args...)})
 }
 
 // content is the checksum of a message without its time.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -127,7 +126,7 @@ func (c *Client) place(e *taskEntry, id string, old []byte) ([]byte, error) {
 	return e.addTo(old)
 }
 
-func (c *Client) kanban() string { return filepath.Join(c.p.dir, Base, kanbanFile) }
+func (c *Client) kanban() string { return folder.Absolute(c.p.Folder, kanbanFile) }
 
 // Pending lists the tasks to do, the most urgent first. Only "" is an agent here: the program chooses the worker.
 func (c *Client) Pending(ctx context.Context, agent string, now time.Time) ([]protocol.Assignment, error) {
@@ -143,8 +142,7 @@ func (c *Client) Pending(ctx context.Context, agent string, now time.Time) ([]pr
 			list = append(list, c.assignment(e))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b protocol.Assignment) int { return int(b.Priority - a.Priority) })
-	return list, nil
+	return folder.MostUrgentFirst(list), nil
 }
 
 // Show returns a task with its worker. Its message has the kanban's text, the workers, and of the newest one the latest
@@ -227,7 +225,7 @@ func (c *Client) message(e *entry) (json.RawMessage, error) {
 	for _, w := range c.p.write.judgeRuns(e.id) {
 		w.readReports(c.p.Folder)
 		r := workerReport{Worker: w.name, Presence: w.session.presence, Evidence: w.session.evidence, Steps: w.steps(), Blocked: w.blocked.Value,
-			Folder: filepath.Join(c.p.dir, Base, filepath.FromSlash(w.dir())), Resume: strings.TrimPrefix(cmp.Or(w.givenUp(), c.p.view().resumes(w)), "; ")}
+			Folder: folder.Absolute(c.p.Folder, w.dir()), Resume: strings.TrimPrefix(cmp.Or(w.givenUp(), c.p.view().resumes(w)), "; ")}
 		if w.session.presence == protocol.PresenceHere {
 			r.Resume = ""
 		}
