@@ -20,10 +20,10 @@ const (
 func (r *Runner) conclude(ctx context.Context, j *taken, e worker.Ended) {
 	id, now := j.task.ID, r.o.Now()
 	j.halt(nil) // releases the context of an ended run
-	r.scanNow = true
+	j.endBy, r.scanNow = time.Time{}, true
 	t, err := r.o.Participant.Show(ctx, id, now)
 	switch {
-	case errors.Is(err, protocol.ErrNoTask):
+	case errors.Is(err, protocol.ErrNoTask), errors.Is(err, protocol.ErrAbsent):
 		r.say("task %s: its files are gone, so nothing is reported", id)
 	case err == nil && r.isOther(t.Worker):
 		r.say("task %s: another process has it now, so nothing is reported", id)
@@ -54,7 +54,7 @@ func (r *Runner) deliver(ctx context.Context, now time.Time) {
 				r.say("task %s: %s", id, receipt.Note)
 			}
 			r.tally.Failed = j.report.Kind == protocol.ReportFailed
-		case errors.Is(err, protocol.ErrEnded), errors.Is(err, protocol.ErrNoTask), errors.Is(err, protocol.ErrTaken):
+		case errors.Is(err, protocol.ErrEnded), errors.Is(err, protocol.ErrNoTask), errors.Is(err, protocol.ErrTaken), errors.Is(err, protocol.ErrAbsent):
 			r.say("task %s: it had ended without us: %v", id, err)
 		case errors.As(err, &invalid) && j.report.Kind != protocol.ReportFailed:
 			f := failure("EXECUTION_FAILED", "what the run printed does not fit the protocol: "+invalid.Error())

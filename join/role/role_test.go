@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/livhana/steward/join/worker"
 	"github.com/livhana/steward/protocol"
 )
 
@@ -117,6 +118,28 @@ func TestARunEndsWhenAnotherProcessHasItsTask(t *testing.T) {
 	}()
 	if s.play(); len(b.reports) != 0 || !strings.Contains(s.text(), "another process has it now") {
 		t.Errorf("reports %+v\n%s", b.reports, s.text())
+	}
+}
+
+// A project whose folder is removed under a run takes no report any more. The runner ends instead of trying for ever.
+func TestAReportThatNobodyCanReadIsDropped(t *testing.T) {
+	b := newBoard("t-1")
+	b.refuse = protocol.ErrAbsent
+	s := newSite(t, b, "exit 0")
+	if s.play(); len(b.reports) != 0 || !strings.Contains(s.text(), "it had ended without us") {
+		t.Errorf("reports %+v\n%s", b.reports, s.text())
+	}
+}
+
+// The time at which a run must end means nothing once it has ended: the runner sleeps until it writes the report again.
+func TestAnEndedRunHasNoDeadline(t *testing.T) {
+	s := newSite(t, newBoard("t-1"), "exit 0")
+	r := New(s.o)
+	j := &taken{task: protocol.Assignment{ID: "t-1"}, accepted: protocol.TaskPending, endBy: time.Now().Add(-time.Second), halt: func(error) {}}
+	r.jobs["t-1"] = j
+	r.conclude(t.Context(), j, worker.Ended{})
+	if j.report == nil || !j.endBy.IsZero() {
+		t.Errorf("report %+v, deadline %v", j.report, j.endBy)
 	}
 }
 
