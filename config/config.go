@@ -68,7 +68,7 @@ type Tasks struct {
 
 // Ralph is the [ralph] table (protocol 002).
 type Ralph struct {
-	// Violations enables watching what changes outside the workers' own folders. ViolationAction is what follows a change
+	// Violations enables watching what changes outside the workers' own folders. ViolationAction is the reaction to a change
 	// that is proved to be a worker's: tell, mark or end.
 	Violations      bool   `toml:"violations"`
 	ViolationAction string `toml:"violation_action"`

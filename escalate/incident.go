@@ -130,7 +130,7 @@ func raise(i Incident, a rules.Alert, now time.Time) (Incident, rules.Outcome) {
 	return i, out
 }
 
-// gains reports whether the alert offers what the incident did not: then the operator is told of it again, because a popup on
+// gains reports whether the alert offers an option that the incident did not: then the operator is notified again, because a popup on
 // the screen lacks the button. An agent's question keeps its notice; an answer to its old wording is refused.
 func (i Incident) gains(a rules.Alert) bool {
 	return a.Subject.Kind != protocol.KindQuestion && slices.ContainsFunc(a.Options, func(o rules.Option) bool {

@@ -22,7 +22,7 @@ var (
 )
 
 // Incidents stores the incidents in memory for reading and durably in one fsynced file each. A change is on disk before
-// the call that made it returns. A Incidents is safe for concurrent use within one process.
+// the call that made it returns. It is safe for concurrent use within one process.
 type Incidents struct {
 	dir string
 	put func(dir, name string, b []byte) error

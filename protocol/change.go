@@ -90,7 +90,7 @@ type Change struct {
 	// NoHold asks a VerbRetry to write only the schedule until the task is due: no hold remains when steward exits.
 	NoHold bool `json:"no_hold,omitempty"`
 	Entry
-	// Agent is the agent concerned. Status is the registry's word for VerbMark, or or the signal to the
+	// Agent is the agent concerned. Status is the registry's word for VerbMark, or the signal to the
 	// Processes.
 	// Processes are the processes that VerbReap, or VerbConclude after a Violation, may end.
 	Agent     string     `json:"agent,omitempty"`

@@ -85,7 +85,7 @@ type Assignment struct {
 	Path     string    `json:"path"` // of its file, absolute
 	// Waits says why the task may not be started now (a hold, a block); "" if it may be.
 	Waits string `json:"waits,omitempty"`
-	// Cancelled: someone gave the task up, so it ended without being done.
+	// Cancelled: the task was given up, so it ended without being done.
 	Cancelled bool `json:"cancelled,omitempty"`
 	// Worker is the process that took it; zero if none is recorded.
 	Worker Identity `json:"worker,omitzero"`

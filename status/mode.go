@@ -25,7 +25,7 @@ func postMode(s *Server, r *http.Request) (any, error) {
 	switch o.Mode {
 	case "", protocol.ModeObserve, protocol.ModeAsk, protocol.ModeAct:
 	default:
-		return nil, badRequest(hint, "%q is no mode", o.Mode)
+		return nil, badRequest(hint, "%q is not a mode", o.Mode)
 	}
 	if o.Protocol == "" {
 		return nil, badRequest(hint, "no protocol is named")

@@ -101,7 +101,7 @@ func getHealth(s *Server, _ *http.Request) (any, error) {
 	}
 	last := p.Plan.Memory.LastLook
 	if age, most := s.Now().Sub(last), 3*p.Config.LookEvery+30*time.Second; age > most {
-		return nil, notReady("see the log of the daemon; restart it", "the last look is %s old, more than %s", age.Round(time.Second), most)
+		return nil, notReady("see the log of the daemon; restart it", "the last scan is %s old, more than %s", age.Round(time.Second), most)
 	}
 	return struct {
 		OK       bool       `json:"ok"`

@@ -14,7 +14,7 @@ import (
 	"github.com/livhana/steward/supervisor/decide"
 )
 
-// asking starts a steward that asks, over a lock that nobody holds any more, and waits until the question is open.
+// asking starts a steward that asks, over a stale lock, and waits until the question is open.
 func asking(t *testing.T) (*world, *supervisor.Supervisor, decide.Offer, func()) {
 	t.Helper()
 	w := newWorld(t, "demo")
@@ -43,9 +43,9 @@ func press(o decide.Offer) supervisor.Command {
 	return c
 }
 
-// TestRepairOnAWord: where steward asks, nothing is changed for as long as nobody answers; an answer orders what it was shown
+// TestRepairOnAnswer: where steward asks, nothing is changed until an answer; an answer orders the changes that it was shown
 // with, once.
-func TestRepairOnAWord(t *testing.T) {
+func TestRepairOnAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, s, offer, stop := asking(t)
 		defer stop()

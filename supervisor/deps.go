@@ -87,7 +87,7 @@ func (s *Speaker) ask(name, path string, now time.Time) {
 	s.hindered = &fault
 }
 
-// Spoken says in which mode steward is on a protocol of a project now, and how to change that.
+// Spoken says in which mode steward handles a protocol of a project now, and how to change that.
 type Spoken struct {
 	Protocol string
 	Mode     protocol.Mode

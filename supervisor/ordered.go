@@ -14,7 +14,7 @@ import (
 func (o *Orders) pausedWhy(d *projectState, all projects) string {
 	why := pausedBy(o.aboutProject(pauseOrder, d, all))
 	if why == "" && o.any(pauseOrder) && d.unidentified != nil {
-		return "there are paused projects, and it is not known which folder this one is: " + d.unidentified.Error()
+		return "there are paused projects, and steward cannot tell whether this folder is one of them: " + d.unidentified.Error()
 	}
 	return why
 }
@@ -43,7 +43,7 @@ func (o *Orders) resumeProject(d *projectState, all projects, except string, dep
 // takeBackAll removes the orders about something of a project, except the one in the given file.
 func (o *Orders) takeBackAll(about string, d *projectState, all projects, except string, deps *Deps) error {
 	if d.unidentified != nil && except == "" && o.any(about) {
-		return fmt.Errorf("it is not known which folder %s is: %w", d.project.Path, d.unidentified)
+		return fmt.Errorf("the identity of the folder %s cannot be read: %w", d.project.Path, d.unidentified)
 	}
 	for _, p := range o.aboutProject(about, d, all) {
 		if p.file == except {

@@ -84,7 +84,7 @@ func (o *Orders) read(p standingOrder) standingOrder {
 	case err == nil && pathSum(content.Folder) != p.pathSum():
 		err = errors.New("its folder is not the one in the file's name")
 	case err == nil && p.about != pauseOrder && !slices.Contains(modes, content.Mode):
-		err = fmt.Errorf("%q is no mode", content.Mode)
+		err = fmt.Errorf("%q is not a mode", content.Mode)
 	}
 	if err != nil {
 		p.problem, p.Mode = err, protocol.ModeObserve

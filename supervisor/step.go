@@ -114,7 +114,7 @@ func (l *loop) exited(id protocol.Identity) {
 	}
 }
 
-// settleExits makes the exits count of which no scan can tell more.
+// settleExits counts the exits about which no further scan can report anything.
 func (p projects) settleExits(now time.Time) {
 	for _, d := range p {
 		if d.problem != nil || d.stuck(now) {

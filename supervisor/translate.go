@@ -333,7 +333,7 @@ func (t *translator) repair() []protocol.Change {
 		case o.Key != a.Key || o.Option != a.Option:
 			continue
 		case o.Occurrence != t.command.Occurrence:
-			t.refused = fmt.Errorf("answer %s: %w: other changes wait now; see 'steward explain incident/%s'", a.Key, ErrRefused, a.Key)
+			t.refused = fmt.Errorf("answer %s: %w: the waiting changes differ from those that the incident showed; read them with 'steward explain incident/%s' and answer again", a.Key, ErrRefused, a.Key)
 			return nil
 		}
 		changes := slices.Clone(o.Changes)
@@ -342,7 +342,7 @@ func (t *translator) repair() []protocol.Change {
 		}
 		return changes
 	}
-	if t.refused = fmt.Errorf("answer %s: %w: nothing waits for this answer any more", a.Key, ErrRefused); t.unscanned {
+	if t.refused = fmt.Errorf("answer %s: %w: the repair that this option orders is no longer needed", a.Key, ErrRefused); t.unscanned {
 		t.refused = t.answerGone()
 	}
 	return nil

@@ -53,7 +53,7 @@ func newBootCommand(a *cli.App) *cobra.Command {
 
 func bootAgent(a *cli.App, c *cobra.Command, project, protocolName string, b protocol.Boot) error {
 	if !cli.IsAgentName(b.Agent) {
-		return cli.Usagef("boot: %q is not a name for an agent: it must not begin with '-', '.' or a space, nor end with a space", terminal.OneWord(b.Agent))
+		return cli.Usagef("boot: %q is not a valid agent name: it must not begin with '-', '.' or a space, nor end with a space", terminal.OneWord(b.Agent))
 	}
 	dir, err := cli.ProjectDir("boot", project)
 	if err != nil {

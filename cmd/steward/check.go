@@ -29,7 +29,7 @@ func newCheckCommand(a *cli.App) *cobra.Command {
 		Long: "check looks once at the project of each file and prints what is wrong with the file: the field, the problem and what is\n" +
 			"expected. For a folder it prints what is wrong in the whole project. A message that lies in no project, standard input (-),\n" +
 			"and any file with --as is checked alone, as strictly as a message that steward writes. It writes nothing. Exit codes:\n" +
-			"0 nothing is wrong, 1 something is, 2 wrong usage, which a file is that no protocol reads.",
+			"0 nothing is wrong, 1 something is wrong, 2 wrong usage, or no protocol reads the file.",
 		Example: "  steward check .agents/messages/assign-7.json\n  steward check . -o json\n  steward check --as handoffs/message - <draft.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

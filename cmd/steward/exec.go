@@ -143,7 +143,7 @@ func execOf(a *cli.App, o execOptions, argv []string) (job exec.Options, err err
 	name := o.agent
 	if name == "" {
 		if name = filepath.Base(path); !cli.IsAgentName(name) {
-			return job, cli.Usagef("exec: %q is not a name for an agent; use another with --agent", name)
+			return job, cli.Usagef("exec: %q is not a valid agent name; use another with --agent", name)
 		}
 	}
 	var other protocol.Participant

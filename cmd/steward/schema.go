@@ -59,7 +59,7 @@ func listMessages(a *cli.App) error {
 }
 
 func noMessage(command, name string) error {
-	return cli.Usagef("%s %s: there is no such message; steward schema lists them", command, terminal.OneWord(name))
+	return cli.Usagef("%s %s: there is no message of this name; steward schema lists the names", command, terminal.OneWord(name))
 }
 
 func completeMessages(_ *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
@@ -89,7 +89,7 @@ func (c *checked) addDraft(arg, as string, in io.Reader) (name string, err error
 		m = daemon.MessageLike(o)
 	}
 	if m == nil {
-		return "", cli.Usagef("check: %s is like no message of a protocol, and lies in no project; name its kind with --as (steward schema lists them)",
+		return "", cli.Usagef("check: %s lies in no project, and its content fits no message of a protocol; name the message with --as (steward schema lists the names)",
 			terminal.Clean(arg))
 	}
 	for _, f := range m.Findings(o).About(protocol.Subject{Kind: protocol.KindProject, ID: m.Name}) {
@@ -106,7 +106,7 @@ func readDraft(arg string, in io.Reader) ([]byte, error) {
 			return nil, err
 		}
 		if !st.Mode().IsRegular() { // a pipe would wait for its writer
-			return nil, errors.New("it is no file")
+			return nil, errors.New("it is not a regular file")
 		}
 		file, err := os.Open(arg)
 		if err != nil {

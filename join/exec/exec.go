@@ -147,7 +147,7 @@ func (j *job) enroll(l *life) error {
 	}
 }
 
-// join tells another protocol than 000 of the agent, or that it still lives. The program runs even if that fails.
+// join registers the agent in a protocol other than 000, or renews its sign of life there. The program runs even if that fails.
 func (j *job) join(l *life) {
 	if j.Other == nil {
 		return
@@ -155,7 +155,7 @@ func (j *job) join(l *life) {
 	ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
 	defer cancel()
 	if err := j.Other.Join(ctx, j.agentRun(l), j.Now()); err != nil && !errors.Is(err, protocol.ErrAbsent) {
-		j.Say("exec: say that " + j.name + " works: " + terminal.ErrorText(err))
+		j.Say("exec: register " + j.name + ": " + terminal.ErrorText(err))
 	}
 }
 
@@ -295,14 +295,14 @@ func (j *job) depart(l *life, d keep.Decision) int {
 		ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
 		defer cancel()
 		if err := j.Client.Leave(ctx, j.name, protocol.Identity(l.id), how, j.Now()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			j.Say("exec: say that " + j.name + " has left: " + terminal.ErrorText(err))
+			j.Say("exec: take " + j.name + " off the list of agents: " + terminal.ErrorText(err))
 		}
 	}
 	if j.Other != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), enrollTime)
 		defer cancel()
 		if err := j.Other.Leave(ctx, j.agentRun(l), j.Now()); err != nil && !errors.Is(err, protocol.ErrAbsent) {
-			j.Say("exec: say that " + j.name + " has left: " + terminal.ErrorText(err))
+			j.Say("exec: take " + j.name + " off the list of agents: " + terminal.ErrorText(err))
 		}
 	}
 	return run.ShellCode(l.ending.Code, l.ending.Signal)

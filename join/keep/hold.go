@@ -24,7 +24,7 @@ func (k *Keeper) Held(project, agent string) bool {
 	return l != nil && k.held(l.desired.Load().row)
 }
 
-// Hold keeps an agent from being started until Release. What runs goes on.
+// Hold keeps an agent from being started until Release. A program that runs already continues.
 func (k *Keeper) Hold(project, agent, why string) error {
 	l := k.find(project, agent)
 	if l == nil {

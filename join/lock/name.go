@@ -72,7 +72,7 @@ func checkName(name string) error {
 // checkAgent keeps the mirror parsable: a name must read back as it was written.
 func checkAgent(agent string) error {
 	if err := checkName(agent); err != nil || strings.TrimSpace(agent) != agent {
-		return fmt.Errorf("%q is not a name for an agent", agent)
+		return fmt.Errorf("%q is not a valid agent name", agent)
 	}
 	return nil
 }

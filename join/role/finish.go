@@ -28,7 +28,7 @@ func (r *Runner) conclude(ctx context.Context, j *taken, e worker.Ended) {
 	case err == nil && r.isOther(t.Worker):
 		r.say("task %s: another process has it now, so nothing is reported", id)
 	case err == nil && t.State != j.accepted:
-		r.say("task %s: its run has reported itself: %s", id, t.State)
+		r.say("task %s: its run reported by itself: %s", id, t.State)
 		r.tally.Failed = t.State == protocol.TaskFailed || t.State == protocol.TaskDead
 	default:
 		rep := r.reportOf(e)
@@ -55,7 +55,7 @@ func (r *Runner) deliver(ctx context.Context, now time.Time) {
 			}
 			r.tally.Failed = j.report.Kind == protocol.ReportFailed
 		case errors.Is(err, protocol.ErrEnded), errors.Is(err, protocol.ErrNoTask), errors.Is(err, protocol.ErrTaken), errors.Is(err, protocol.ErrAbsent):
-			r.say("task %s: it had ended without us: %v", id, err)
+			r.say("task %s: it ended without a report of this worker: %v", id, err)
 		case errors.As(err, &invalid) && j.report.Kind != protocol.ReportFailed:
 			f := failure("EXECUTION_FAILED", "what the run printed does not fit the protocol: "+invalid.Error())
 			j.report = &protocol.Report{Kind: protocol.ReportFailed, Agent: r.o.Role, Summary: f.Message, Failure: f}
@@ -96,7 +96,7 @@ const mostRounds = 1000
 func (r *Runner) orchestrate(ctx context.Context) error {
 	o, ok := r.o.Participant.(protocol.Orchestrator)
 	if !ok {
-		return errors.New("no command is given, and steward cannot play this role in protocol " + r.o.Protocol + ": only an orchestrator's part follows from the document")
+		return errors.New("no command is given, and steward cannot play this role in protocol " + r.o.Protocol + "; without a command it plays only an orchestrator whose steps follow from the document")
 	}
 	base := context.WithoutCancel(ctx)
 	for {

@@ -51,7 +51,7 @@ func Prompt(program, protocolName, role, project, note string, t *protocol.Assig
 		fmt.Fprintf(&b, "Kind: %s, from %s\n", cmp.Or(terminal.Clean(t.Type), "task"), cmp.Or(terminal.Clean(t.Source), "an unnamed sender"))
 	}
 	if t.Attempt > 1 {
-		fmt.Fprintf(&b, "This is attempt %d: an earlier run did not complete it. See first what is already done.\n", t.Attempt)
+		fmt.Fprintf(&b, "This is attempt %d: an earlier run did not complete it. First check what is already done.\n", t.Attempt)
 	}
 	if note != "" {
 		fmt.Fprintf(&b, "Note: %s\n", note)

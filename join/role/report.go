@@ -42,7 +42,7 @@ func (r *Runner) reportOf(e worker.Ended) protocol.Report {
 		if worker.Limited(rep.Summary) != "" {
 			code = "RATE_LIMITED"
 		}
-		rep.Failure = failure(code, cmp.Or(rep.Summary, "the run reports that it failed, and no reason"))
+		rep.Failure = failure(code, cmp.Or(rep.Summary, "the run reported a failure without a reason"))
 	}
 	rep.Summary = cmp.Or(rep.Summary, e.Result.Body.Summary)
 	return rep

@@ -45,7 +45,7 @@ type Part struct {
 
 // Pace says when a Runner acts by time.
 type Pace struct {
-	Poll time.Duration // between looks at the files without a hint
+	Poll time.Duration // between scans of the files without a hint
 	Beat time.Duration // between signs of life
 	Stop time.Duration // at the end, for writing reports
 }
@@ -124,7 +124,7 @@ func (r *Runner) step(ctx, base context.Context) {
 	if !now.Before(r.beatAt) {
 		r.beatAt = now.Add(r.o.Beat)
 		if err := r.o.Participant.Join(base, r.run(), now); err != nil {
-			r.once("join", "write the sign of life: "+err.Error())
+			r.once("join", "write the heartbeat of the role: "+err.Error())
 		}
 	}
 }

@@ -44,7 +44,7 @@ func TestThePromptIsTheInputOfACommandWithoutAPlaceholder(t *testing.T) {
 	}
 }
 
-// What a run does not report itself, its exit and its last message report.
+// When a run makes no report, its exit and its last message become the report.
 func TestReportsOfRuns(t *testing.T) {
 	long := strings.Repeat("a line of talk\\n", 400)
 	for name, c := range map[string]struct {
@@ -126,7 +126,7 @@ func TestAReportThatNobodyCanReadIsDropped(t *testing.T) {
 	b := newBoard("t-1")
 	b.refuse = protocol.ErrAbsent
 	s := newSite(t, b, "exit 0")
-	if s.play(); len(b.reports) != 0 || !strings.Contains(s.text(), "it had ended without us") {
+	if s.play(); len(b.reports) != 0 || !strings.Contains(s.text(), "it ended without a report of this worker") {
 		t.Errorf("reports %+v\n%s", b.reports, s.text())
 	}
 }

@@ -49,7 +49,7 @@ func (r *Runner) hasRoom() bool {
 	return len(r.jobs) < r.o.Jobs && !(r.o.Once && r.tally.Taken > 0)
 }
 
-// accept takes one task and starts its run. See docs/decisions.md, "A role's own claims do the rest".
+// accept takes one task and starts its run. See docs/decisions.md, "The role's worker claims each task itself".
 // It reports false when the task stays and may be taken later.
 func (r *Runner) accept(ctx context.Context, t protocol.Assignment) bool {
 	if !r.admitted(ctx, t.ID) {
@@ -95,7 +95,7 @@ func (r *Runner) admitted(ctx context.Context, id string) bool {
 	return false
 }
 
-// attend looks at the tasks of the runs. A run whose task another process has taken ends at once; one whose task has ended
+// attend checks the tasks of the runs. A run whose task another process has taken ends at once; one whose task has ended
 // may go on for endGrace.
 func (r *Runner) attend(ctx context.Context, now time.Time) {
 	for id, j := range r.jobs {
@@ -113,7 +113,7 @@ func (r *Runner) attend(ctx context.Context, now time.Time) {
 		case j.endBy.IsZero():
 			j.endBy = now.Add(endGrace)
 		case reached(j.endBy, now):
-			r.say("task %s: it has ended, and its run goes on; the run is stopped", id)
+			r.say("task %s: it has ended but its run has not; the run is stopped", id)
 			j.halt(worker.ErrDisowned)
 			j.endBy = time.Time{}
 		}
@@ -129,7 +129,7 @@ func (r *Runner) say(format string, args ...any) {
 	r.o.Say(terminal.Clean(fmt.Sprintf(format, args...)))
 }
 
-// once prints a message about a matter, unless it has the gist of the last one about it.
+// once prints a message about a matter, unless it repeats the last one about it.
 func (r *Runner) once(matter, text string) {
 	if gist := worker.Gist(text); r.told[matter] != gist {
 		r.told[matter] = gist

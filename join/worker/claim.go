@@ -128,7 +128,7 @@ func (w *Worker) launch(ctx context.Context, j *job, now time.Time) {
 // perform runs the command in its own goroutine.
 func (w *Worker) perform(ctx context.Context, j *job, log string) {
 	if err := w.runner.endOlder(ctx, j.task.TaskID); err != nil {
-		r := withError(statusFailed, newError(codeStillRunning, severityError, "%s was not started, for an older run of the task is not over: %v", j.plan.name, err))
+		r := withError(statusFailed, newError(codeStillRunning, severityError, "%s was not started because an older run of the task has not ended: %v", j.plan.name, err))
 		w.events <- func() { w.conclude(j, r) }
 		return
 	}

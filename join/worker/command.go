@@ -48,7 +48,7 @@ func (o *Options) Run(ctx context.Context, c Command) Ended {
 		argv: c.Argv, dir: c.Dir, stdin: c.Stdin, limit: c.Limit, about: c.Env, onto: true, capture: true}}
 	j.task.TaskID = c.Task
 	if err := r.endOlder(context.WithoutCancel(ctx), c.Task); err != nil {
-		return Ended{Result: withError(statusFailed, newError(codeStillRunning, severityError, "%s was not started, for an older run of the task is not over: %v", j.plan.name, err))}
+		return Ended{Result: withError(statusFailed, newError(codeStillRunning, severityError, "%s was not started because an older run of the task has not ended: %v", j.plan.name, err))}
 	}
 	r.clearTemp(j.mark) // the mark is the same for all runs of the task
 	e, err := r.execute(j, c.Log, func(proc.Identity) {})

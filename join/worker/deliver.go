@@ -50,7 +50,7 @@ func (w *Worker) deliver(ctx context.Context, now time.Time) {
 		case err == nil:
 			w.log.say("task %s: %s: %s", j.name, j.result.Status, j.result.Body.Summary)
 		case errors.Is(err, agentstatus.ErrEnded):
-			w.log.say("task %s: it had ended without us: %v", j.name, err)
+			w.log.say("task %s: it ended without a report of this worker: %v", j.name, err)
 		case errors.Is(err, agentstatus.ErrNoTask):
 			w.log.say("task %s: its request is gone, and no client waits for the result (%s)", j.name, j.result.Status)
 		default:

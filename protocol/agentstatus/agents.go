@@ -249,7 +249,7 @@ func (a *agentDirs) describe(s *protocol.Snapshot, agents map[string]*agentFacts
 	for _, name := range sortedKeys(agents) {
 		f := agents[name]
 		if !plainID(name) {
-			a.oddName(a.odd, odd, path.Join(Base, f.file), "\""+folder.Line(name, 60)+"\" is not a name for an agent: it cannot be used as a file name",
+			a.oddName(a.odd, odd, path.Join(Base, f.file), "\""+folder.Line(name, 60)+"\" is not a valid agent name: it cannot be used as a file name",
 				"use a plain name for the agent")
 			continue
 		}

@@ -22,7 +22,7 @@ var ErrNotInitialized = errors.New("inter-agent communication not initialized")
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !plainID(b.Agent) {
-		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", b.Agent)
+		return fmt.Errorf("boot: %q is not a valid agent name: it cannot be used as a file name", b.Agent)
 	}
 	if err := p.makeFolders(b.Agent); err != nil {
 		if errors.Is(err, ErrNotInitialized) {

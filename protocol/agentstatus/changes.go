@@ -106,7 +106,7 @@ func accepts(c protocol.Change) error {
 	case c.Subject.Kind == protocol.KindTask && !plainID(c.Subject.ID):
 		return fmt.Errorf("%s: %q is not a task id", c.Verb, c.Subject.ID)
 	case c.Subject.Kind == protocol.KindAgent && !plainID(c.Subject.ID):
-		return fmt.Errorf("%s: %q is not a name for an agent", c.Verb, c.Subject.ID)
+		return fmt.Errorf("%s: %q is not a valid agent name", c.Verb, c.Subject.ID)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (c *Client) Submit(ctx context.Context, r Request, now time.Time) (file str
 		return "", err
 	}
 	if len(doc) > maxRequest {
-		return "", &InvalidError{Problems: []string{fmt.Sprintf("the request has %d bytes; %d are the most", len(doc), maxRequest)}}
+		return "", &InvalidError{Problems: []string{fmt.Sprintf("the request has %d bytes; the limit is %d", len(doc), maxRequest)}}
 	}
 	err = c.guarded(ctx, now, func() error {
 		file, err = submitRequest(c.p, r, doc)
@@ -114,7 +114,7 @@ func submitRequest(p *Project, r Request, doc []byte) (file string, err error) {
 	if after := r.Coordination.After; len(after) > 0 {
 		for _, id := range after { // each was requested here at some time
 			if !plainID(id) || !p.tasks.fresh(id).exists() && !p.Has(attemptFile(id, 1, "result")) {
-				return "", fmt.Errorf("come after task %s: %w", folder.Line(id, 80), ErrNoTask)
+				return "", fmt.Errorf("--after %s: %w", folder.Line(id, 80), ErrNoTask)
 			}
 		}
 		file = e.held.path

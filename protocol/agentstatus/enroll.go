@@ -36,7 +36,7 @@ func (c *Client) Enroll(ctx context.Context, reg Registration, now time.Time) er
 	p := c.p
 	p.Begin(now)
 	if !plainID(reg.Agent) {
-		return fmt.Errorf("%q is not a name for an agent: it cannot be used as a file name", reg.Agent)
+		return fmt.Errorf("%q is not a valid agent name: it cannot be used as a file name", reg.Agent)
 	}
 	begin := p.Make
 	if !reg.Lay {

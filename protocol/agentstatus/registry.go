@@ -114,7 +114,7 @@ func pidOf(issues *folder.Findings, o jsonfile.Object) int {
 			return int(n)
 		}
 	default:
-		issues.Schema(protocol.Low, v.Path(), "is no process id")
+		issues.Schema(protocol.Low, v.Path(), "is not a process id")
 	}
 	return 0
 }

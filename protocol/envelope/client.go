@@ -16,7 +16,6 @@ import (
 // exclude each other by the guard lock. Only one goroutine at a time may use a Client.
 type Client struct{ p *Project }
 
-// ORC var _ protocol.Orchestrator = (*Client)(nil)
 var _ protocol.Participant = (*Client)(nil)
 
 // Connect returns a Client for the project at dir (absolute). It reads nothing yet.

@@ -124,7 +124,7 @@ func (p *Project) Dirs() []string {
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !plain(b.Agent) {
-		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", b.Agent)
+		return fmt.Errorf("boot: %q is not a valid agent name: it cannot be used as a file name", b.Agent)
 	}
 	err := p.Open()
 	if err == nil {

@@ -69,7 +69,7 @@ func (l *letter) encode() (o jsonfile.Object, doc []byte, err error) {
 		}
 	}
 	if len(doc) > maxFile/8 {
-		problems = append(problems, fmt.Sprintf("the message has %d bytes; %d are the most", len(doc), maxFile/8))
+		problems = append(problems, fmt.Sprintf("the message has %d bytes; the limit is %d", len(doc), maxFile/8))
 	}
 	return o, doc, folder.Invalid(problems)
 }
@@ -149,7 +149,7 @@ func (c *Client) Submit(ctx context.Context, o protocol.Order, now time.Time) (r
 	err = c.guarded(ctx, now, func() error {
 		for _, id := range o.After {
 			if t := c.p.board.tasks[id]; t == nil || t.assigned == nil {
-				return fmt.Errorf("come after task %s: %w", folder.Line(id, 80), protocol.ErrNoTask)
+				return fmt.Errorf("--after %s: %w", folder.Line(id, 80), protocol.ErrNoTask)
 			}
 		}
 		l, err := c.order(o)
@@ -292,7 +292,7 @@ func refused(t *task) bool {
 	})
 }
 
-// refuse tells the sender of an incomplete assignment what it lacks: the document's nearest message is a TASK_REJECTION.
+// refuse tells the sender of an incomplete assignment which fields are missing, in a TASK_REJECTION: no message of the document is nearer.
 // See docs/decisions.md, "steward refuses an incomplete assignment in its own name (004)".
 func (p *Project) refuse(e protocol.Change) error {
 	t := p.fresh(e.Subject.ID)
@@ -307,7 +307,7 @@ func (p *Project) refuse(e protocol.Change) error {
 	c := &Client{p}
 	l := newLetter("TASK_REJECTION", t.id, sender).set("to_agent", cmp.Or(t.assigned.from, orchestrator)).set("timestamp", c.stamp(t))
 	l.set("reason", "The assignment is incomplete, so its agent cannot begin").set("issues", strings.Split(t.assigned.assignment.lacks, "; "))
-	l.set("action_required", "Send the assignment again with these fields").set("next_review", "As soon as it is there")
+	l.set("action_required", "Send the assignment again with these fields").set("next_review", "When the corrected assignment arrives")
 	_, err := c.send("rejection", l.set("in_reply_to", string(t.assigned.sum)), t.assigned.inLog())
 	return err
 }

@@ -120,7 +120,7 @@ type blocker struct {
 	severity           protocol.Severity
 	options            []string
 	human              bool // escalate_to
-	// failure is that of a run that cannot go on: the retry table decides about it, before a person does.
+	// failure is the error of a run that cannot continue. The retry table decides about it before a person does.
 	failure *protocol.Failure
 }
 

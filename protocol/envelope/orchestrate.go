@@ -71,7 +71,7 @@ func (d director) carryOut(k duty) (id, file, note string, err error) {
 	case actReject:
 		note = "rejected: " + strings.Join(k.issue, "; ")
 		about.r.Summary, about.r.Issues = strings.Join(k.issue, "; "), d.issues(t)
-		about.r.Next = []string{"Fix the issues listed, and note in the summary what was fixed"}
+		about.r.Next = []string{"Fix the issues listed, and say in the summary what was fixed"}
 		file, err = about.reject()
 	case actAsk:
 		note = "asked the human: " + k.issue[0]
@@ -107,10 +107,10 @@ type part struct{ name, requirement, criterion string }
 
 var parts = map[string]part{
 	"ARCHITECT":        {"Design the system architecture", "Design the system architecture", "✓ The architecture covers every requirement"},
-	"DESIGNER":         {"Create UI specifications", "Create the UI specifications by the architecture", "✓ The specifications cover every requirement"},
-	"DEVELOPER":        {"Implement the components", "Implement the components by the architecture and the specifications", ""},
-	"INTEGRATIONS":     {"Build the API providers", "Build the API providers by the architecture", ""},
-	"TESTING":          {"Write tests", "Write tests for what was built, and run them", "✓ The tests pass"},
+	"DESIGNER":         {"Create UI specifications", "Create the UI specifications from the architecture", "✓ The specifications cover every requirement"},
+	"DEVELOPER":        {"Implement the components", "Implement the components as the architecture and the specifications say", ""},
+	"INTEGRATIONS":     {"Build the API providers", "Build the API providers as the architecture says", ""},
+	"TESTING":          {"Write tests", "Write tests for the new code, and run them", "✓ The tests pass"},
 	"SECURITY_AUDITOR": {"Security review", "", ""},
 	"DOCUMENTATION":    {"Document the features", "Document the features", "✓ Every feature is documented"},
 	"DEPLOYMENT":       {"Deploy to staging", "Deploy to staging", "✓ The deployment to staging works"},

@@ -107,7 +107,7 @@ func TestPipelineFromEndToEnd(t *testing.T) {
 	s.clean()
 }
 
-// A completion that is not done is rejected with what lacks. After three rejections the human decides.
+// A completion that is not done is rejected with what is missing. After three rejections the human decides.
 func TestOrchestratorRejects(t *testing.T) {
 	s := newTeam(t, "")
 	s.validate = true
@@ -138,7 +138,7 @@ func TestOrchestratorRejects(t *testing.T) {
 	s.directs("u approved")
 }
 
-// What another orchestrator assigned counts as the pipeline's step, and the order of the roles is the given one.
+// A task that another orchestrator assigned counts as the pipeline's step, and the order of the roles is the given one.
 func TestOrchestratorRespectsOthers(t *testing.T) {
 	s := newTeam(t, "")
 	s.validate = true
@@ -218,7 +218,7 @@ func TestSenderOfIncompleteAssignmentIsTold(t *testing.T) {
 	}
 }
 
-// A failed run is a failed task, which the retry table judges. Another run starts with a clean sheet.
+// A failed run is a failed task, which the retry table judges. Another run starts without its failures.
 func TestFailedRunIsRetried(t *testing.T) {
 	s := newTeam(t, "")
 	s.submit(newOrder("t", "DEVELOPER"))

@@ -116,7 +116,7 @@ const (
 // duty is what the orchestrator must do now, by the document alone (protocol 004, Standard Feature Development Pipeline).
 type duty struct {
 	act   act
-	task  *task    // that it is about
+	task  *task    // the task that it is about
 	issue []string // what is wrong with a completion; the question to the human, and its options
 	// Of an assignment: its id and its agent, what it follows, and the review whose issues it must fix.
 	id, role string

@@ -347,7 +347,7 @@ func TestAcknowledgeWithQuestions(t *testing.T) {
 	s.Do(s.accept("t", "DEVELOPER", 2))
 }
 
-// A failed run is a blocker, or a completion that shows what there is. A refusal goes to the human; a cancelled task has
+// A failed run is a blocker, or a completion with the results so far. A refusal goes to the human; a cancelled task has
 // ended.
 func TestOtherEnds(t *testing.T) {
 	s := newTeam(t, "")

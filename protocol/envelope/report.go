@@ -22,7 +22,7 @@ func (c *Client) Accept(ctx context.Context, id string, a protocol.Acceptance, n
 		again := k != nil && k.Worker.Proves() && k.Worker == a.Worker // a crash came before the acknowledgement, or after a question
 		switch {
 		case !plain(a.Agent):
-			return "", folder.Refuse("%q is not a name for an agent", folder.Line(a.Agent, 80))
+			return "", folder.Refuse("%q is not a valid agent name", folder.Line(a.Agent, 80))
 		case t.over():
 			return "", fmt.Errorf("task %s: %w", id, protocol.ErrEnded)
 		case !t.assigned.isFor(a.Agent):
@@ -87,7 +87,7 @@ func (c *Client) Report(ctx context.Context, id string, r protocol.Report, now t
 		case carryOut == nil:
 			return "", fmt.Errorf("report %q: %w", r.Kind, protocol.ErrUnsupported)
 		case !plain(r.Agent):
-			return "", folder.Refuse("%q is not a name for an agent", folder.Line(r.Agent, 80))
+			return "", folder.Refuse("%q is not a valid agent name", folder.Line(r.Agent, 80))
 		case t.cancelled != nil, t.over() && r.Kind != protocol.ReportApproved && (r.Kind != protocol.ReportRejected || t.done == nil || t.assigned.isFor(r.Agent)):
 			return "", fmt.Errorf("task %s: %w", id, protocol.ErrEnded)
 		case !byOthers && !t.assigned.isFor(r.Agent):
@@ -101,7 +101,7 @@ func (c *Client) Report(ctx context.Context, id string, r protocol.Report, now t
 	})
 }
 
-// impliedAgent is who says so where the report does not tell: the author of the assignment about a result, else its agent.
+// impliedAgent is the agent of a report that names none: the author of the assignment for a verdict on the result, else its agent.
 func impliedAgent(t *task, kind protocol.ReportKind) string {
 	if result := t.done != nil && t.stage != stageAcknowledged; kind == protocol.ReportRejected && result || kind == protocol.ReportApproved || kind == protocol.ReportCancel {
 		return cmp.Or(t.assigned.from, orchestrator)
@@ -175,7 +175,7 @@ func (c *reporter) complete() (string, error) {
 	return file, c.p.works.remove(c.t.id)
 }
 
-// contradictions lists what makes a completion worthless: it counts neither as done nor as an honest report of what lacks.
+// contradictions lists where a completion contradicts itself. Such a completion counts neither as done nor as a failure.
 func (m *message) contradictions(assigned *message) (problems []string) {
 	out, v, criteria := m.output, m.output.verdict, assigned.assignment.criteria
 	switch {
@@ -216,7 +216,7 @@ func setVerdict(l *letter, r protocol.Report) {
 	}
 }
 
-// fail reports that the task cannot be completed: with what there is to show for it, or as a blocker.
+// fail reports that the task cannot be completed: as a completion if there are issues or files to show, else as a blocker.
 func (c *reporter) fail() (string, error) {
 	if f := c.r.Failure; f != nil {
 		c.r.Summary = cmp.Or(c.r.Summary, f.Message)
@@ -291,7 +291,7 @@ func (c *reporter) reject() (string, error) {
 func (c *reporter) approve() (string, error) {
 	switch {
 	case c.t.assigned.isFor(c.r.Agent):
-		return "", folder.Refuse("%s did the task, so another agent must approve it", c.r.Agent)
+		return "", folder.Refuse("%s carried out the task, so another agent must approve it", c.r.Agent)
 	case c.t.done == nil || c.t.stage != stageReview && c.t.stage != stageApproved:
 		return "", fmt.Errorf("task %s has no completion to approve: %w", c.t.id, protocol.ErrUnsupported)
 	case c.t.endorsed == c.t.done.sum:
@@ -311,7 +311,7 @@ func (c *reporter) cancel() (string, error) {
 	return file, c.p.works.remove(c.t.id)
 }
 
-// giveBack makes the task free again.
+// giveBack frees the task.
 func (c *reporter) giveBack() (string, error) {
 	if c.t.claim() == nil && c.t.stage != stageAcknowledged {
 		return "", fmt.Errorf("task %s was not accepted: %w", c.t.id, protocol.ErrUnsupported)

@@ -93,7 +93,7 @@ type view struct {
 	*folder.Clock
 	opts     *Options
 	notices  map[string]*noticeReading
-	inUse    func(file string) bool // reports whether a message stands in that file
+	inUse    func(file string) bool // reports whether that file holds a message
 	attempts func(id string) []protocol.Attempt
 }
 

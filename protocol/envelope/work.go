@@ -197,7 +197,7 @@ func (k *workRecord) withdrew(m *message) bool {
 	return k != nil && slices.Contains(k.Withdrawn, m.sum)
 }
 
-// requeue makes a task free whose agent is lost. The attempt is counted before, so that no crash grants an extra one.
+// requeue frees a task whose agent is lost. The attempt is counted first, so that no crash grants an extra one.
 func (p *Project) requeue(c protocol.Change) error {
 	t := p.fresh(c.Subject.ID)
 	switch {

@@ -21,7 +21,7 @@ func AnswerKey(c protocol.Change) (string, error) {
 	case c.Subject.Kind != protocol.KindQuestion:
 		return "", fmt.Errorf("%s %s: %w", c.Verb, c.Subject, protocol.ErrUnsupported)
 	case a == nil || a.Key == "" || Clean(a.Label, MaxAnswer) == "":
-		return "", fmt.Errorf("%s %s: the answer has no key or no words", c.Verb, c.Subject)
+		return "", fmt.Errorf("%s %s: the answer has no key or no text", c.Verb, c.Subject)
 	}
 	return string(jsonfile.SumOf([]byte(c.Subject.ID + "\x00" + c.Answer.Key))), nil
 }

@@ -46,7 +46,7 @@ func TestFindingsAreBounded(t *testing.T) {
 		issues.Schema(protocol.Low, strings.Repeat("x", 1000), "is wrong")
 	}
 	last := issues.About(protocol.Subject{ID: "a"})[MaxFindings]
-	if len(issues) != MaxFindings+1 || last.Subject.ID != "a" || !strings.HasPrefix(last.Text, "more is wrong") || len([]rune(issues[0].Field)) != 120 {
+	if len(issues) != MaxFindings+1 || last.Subject.ID != "a" || !strings.HasPrefix(last.Text, "this file has more defects") || len([]rune(issues[0].Field)) != 120 {
 		t.Errorf("%d issues, the last: %+v", len(issues), last)
 	}
 }

@@ -23,7 +23,7 @@ func (l *Findings) Add(code, field string, severity protocol.Severity, text stri
 	case len(*l) < MaxFindings:
 		*l = append(*l, protocol.Finding{Code: code, Field: Line(field, 120), Severity: severity, Text: text})
 	case len(*l) == MaxFindings:
-		*l = append(*l, protocol.Finding{Code: CodeSchema, Severity: protocol.Low, Text: "more is wrong with this file than is listed"})
+		*l = append(*l, protocol.Finding{Code: CodeSchema, Severity: protocol.Low, Text: "this file has more defects than are listed here"})
 	}
 }
 

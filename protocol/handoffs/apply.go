@@ -167,7 +167,7 @@ func (p *Project) recordRequeue(c protocol.Change, agent string, blob jsonfile.B
 	return p.releases.addHandoff(c.Subject.ID, agent, taken)
 }
 
-// setStatus changes only the status of a message, and what else is given. It returns the sum of the new content.
+// setStatus changes the status of a message and the keys that are given, nothing else. It returns the sum of the new content.
 func (p *Project) setStatus(file string, blob jsonfile.Blob, status string, more ...jsonfile.Set) (jsonfile.Sum, error) {
 	doc, err := jsonfile.Edit(blob.Data, append(more, jsonfile.Set{Path: []string{"status"}, Value: status})...)
 	if err != nil {

@@ -22,7 +22,7 @@ var documentAgents = [...]string{"planner", "builder", "reviewer", "fixer"}
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	p.Begin(b.Now)
 	if !usable(b.Agent) || !plain(b.Agent) {
-		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", folder.Line(b.Agent, 100))
+		return fmt.Errorf("boot: %q is not a valid agent name: it cannot be used as a file name", folder.Line(b.Agent, 100))
 	}
 	if err := p.Make(); err != nil {
 		return fmt.Errorf("boot: %w", err)

@@ -134,8 +134,8 @@ func checked(doc []byte, fields map[string]any) ([]byte, error) {
 	return doc, folder.Invalid(append(messageTable.Problems(o), unsent(o)...))
 }
 
-// unsent lists what steward refuses in a message of its own beyond its form: a route between two of the document's agents
-// that the table of message types does not have, and another agent's state.
+// unsent lists why steward does not send a message of correct form: a route between two of the document's agents that the
+// table of message types does not have, a status other than pending, a name that no agent can have.
 func unsent(o jsonfile.Object) (problems []string) {
 	m := decodeMessage(o, "")
 	if m.kind == "" && m.from != "" && m.to != "" {
@@ -149,7 +149,7 @@ func unsent(o jsonfile.Object) (problems []string) {
 	}
 	for key, name := range map[string]string{"from": m.from, "to": m.to} {
 		if name != "" && (!usable(name) || !plain(name)) {
-			problems = append(problems, fmt.Sprintf("%s is %q, which is not a name for an agent", key, name))
+			problems = append(problems, fmt.Sprintf("%s is %q, which is not a valid agent name", key, name))
 		}
 	}
 	slices.Sort(problems)

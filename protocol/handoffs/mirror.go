@@ -322,7 +322,7 @@ func (g grants) locks(s *state) (list []protocol.Lock, wrong []protocol.Finding)
 		l, granted := g.lock(e)
 		list = append(list, l)
 		if !granted && s.agent(e.agent) == nil {
-			f := finding(codeLock, protocol.Low, "agent", "held by %s, whom the state file does not list", e.agent)
+			f := finding(codeLock, protocol.Low, "agent", "held by %s, an agent that the state file does not list", e.agent)
 			f.Subject = protocol.Subject{Kind: protocol.KindLock, ID: e.resource}
 			wrong = append(wrong, f)
 		}

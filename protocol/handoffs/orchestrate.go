@@ -60,7 +60,7 @@ func (p composer) next(m *handoffMessage, done jsonfile.Object, to string) ([]by
 	case kind == typeFix && m.work.iteration > mostFixes:
 		in := &intent{}
 		_, err := p.ask(in, m, reasonLimit, protocol.Report{Options: []string{optionFix, optionAccept, optionStop},
-			Summary: "the reviewer still finds issues after the last fix round that is allowed"})
+			Summary: "the reviewer still finds issues after the last allowed fix round"})
 		if err != nil {
 			return nil, err
 		}
@@ -280,7 +280,7 @@ func (p composer) handOn(in *intent, v *view, done *handoffMessage, o jsonfile.O
 		in.State.End, in.State.As = w.id, agentCompleted
 		return "workflow " + w.id + " is complete", nil
 	}
-	return "nothing follows, or its agent has handed on", nil
+	return "nothing follows, or its agent has already created the next handoff", nil
 }
 
 // completedBy returns the handoff that a completion is about: the one that it names, else the agent's newest. Without

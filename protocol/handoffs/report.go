@@ -361,7 +361,7 @@ func (c *Client) Leave(ctx context.Context, a protocol.AgentRun, now time.Time) 
 
 func (c *Client) present(ctx context.Context, s *stateChange, now time.Time, decide func()) error {
 	if !usable(s.Agent) || !plain(s.Agent) {
-		return folder.Refuse("%q is not a name for an agent", folder.Line(s.Agent, 100))
+		return folder.Refuse("%q is not a valid agent name", folder.Line(s.Agent, 100))
 	}
 	return c.guarded(ctx, now, func() error {
 		decide()

@@ -107,7 +107,7 @@ func decodeEntries[T any](o jsonfile.Object, key string, c *folder.Findings,
 	entries, _ := o.Object(key)
 	for i, name := range entries.Keys() {
 		if i >= maxEntries {
-			c.Schema(protocol.Medium, key, "has over %d entries; the others are passed over", maxEntries)
+			c.Schema(protocol.Medium, key, "has over %d entries; the others are ignored", maxEntries)
 			break
 		}
 		if e, ok := decode(entries.Get(name), name, key+"."+folder.Line(name, 60), c); ok {
@@ -119,7 +119,7 @@ func decodeEntries[T any](o jsonfile.Object, key string, c *folder.Findings,
 
 func decodeAgent(v jsonfile.Value, name, field string, c *folder.Findings) (a agentEntry, ok bool) {
 	if !usable(name) || !plain(name) {
-		c.Schema(protocol.Medium, field, "is not a name for an agent")
+		c.Schema(protocol.Medium, field, "is not a valid agent name")
 		return a, false
 	}
 	a = agentEntry{name: name, sum: v.Meaning()}
@@ -150,7 +150,7 @@ func decodeLock(v jsonfile.Value, resource, field string, c *folder.Findings) (l
 	case slices.Contains([]string{"null", "false", "0", `""`}, string(v.Raw())):
 		return l, false
 	case !plain(resource):
-		c.Schema(protocol.Medium, field, "is not a name for a resource")
+		c.Schema(protocol.Medium, field, "is not a valid resource name")
 		return l, false
 	case !p.OK():
 		c.Schema(protocol.Medium, field, "must be an object, is %s", v.Kind())

@@ -61,7 +61,7 @@ func TestSubmitRefuses(t *testing.T) {
 		{protocol.Order{From: "builder", To: "fixer", Type: typeFix, Text: "x"}, "a fix_request goes from reviewer to fixer"},
 		{protocol.Order{To: "builder", Priority: "soon"}, "priority"},
 		{protocol.Order{ID: "../../x", To: "builder"}, "not a name for a file"},
-		{protocol.Order{To: "a/b"}, "not a name for an agent"},
+		{protocol.Order{To: "a/b"}, "not a valid agent name"},
 		{protocol.Order{To: "builder", Fields: map[string]any{"context.workflow": "party"}}, "not one of feature, bugfix, refactor"},
 		{protocol.Order{To: "builder", Fields: map[string]any{"from.x": 1}}, "set from.x"},
 		{protocol.Order{To: "builder", Fields: map[string]any{"status": "accepted"}}, "status must be pending"},

@@ -15,7 +15,7 @@ import (
 func (c *Client) Accept(ctx context.Context, id string, a protocol.Acceptance, now time.Time) (protocol.Receipt, error) {
 	role, err := roleOf(a.Agent)
 	if err == nil && len(a.Fields) > 0 {
-		err = folder.Refuse("this protocol has no message for an acceptance, so no field of it can be set")
+		err = folder.Refuse("protocol 003 has no message for an acceptance, so --set and --document have no effect here")
 	}
 	if err != nil {
 		return protocol.Receipt{}, err
@@ -58,13 +58,13 @@ func (c *Client) mayAccept(r *record, role string) (kind string, err error) {
 	case c.held(claim):
 		return "", taken(claim)
 	case who == lead && r.status == pending:
-		return "", illegal(r, "the team-lead must assign it first")
+		return "", illegal(r, "the team lead must assign it first")
 	case who != "":
 		return "", illegal(r, "it waits for the %s", shownRole(who))
 	case r.status == inProgress:
 		return "", fmt.Errorf("%w: queue.json does not say which", protocol.ErrTaken)
 	}
-	return "", illegal(r, "the team-lead must assign it again first")
+	return "", illegal(r, "the team lead must assign it again first")
 }
 
 // take records the claim, shows the agent at work, marks its messages as read, and moves the task on.

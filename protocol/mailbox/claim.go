@@ -18,7 +18,7 @@ const maxClaim = 64 << 10
 
 // workClaim is an agent's claim to a task. It is valid as long as the task's updatedAt is the one it states: any other
 // program that changes the task's state changes that time.
-// See docs/decisions.md, "Who has a task of protocol 003 is in a claim that its updatedAt binds".
+// See docs/decisions.md, "A claim of protocol 003 is bound to the task's updatedAt".
 type workClaim struct {
 	Version int       `json:"version"`
 	Task    string    `json:"task_id"`

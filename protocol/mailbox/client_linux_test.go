@@ -130,7 +130,7 @@ func TestExitAfterAFailedAgent(t *testing.T) {
 	}
 }
 
-// Files that are no files, or hold something else, end an action with an error that names the file, and nothing is written.
+// Folders in place of files, or files with other content, end an action with an error that names the file, and nothing is written.
 func TestActionsOnHostileFiles(t *testing.T) {
 	outside := t.TempDir() + "/victim"
 	for name, spoil := range map[string]func(r *testProject) error{

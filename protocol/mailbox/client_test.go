@@ -279,7 +279,7 @@ func TestIllegalSteps(t *testing.T) {
 		{protocol.ErrNoTask, "task-099", accept("task-099", "developer")},
 		{jsonfile.ErrExist, "task-004", order(protocol.Order{ID: "task-004", Title: "T", Text: "t"})},
 		{protocol.ErrUnsupported, "completed", order(protocol.Order{To: developer, Title: "T", Text: "t", After: []string{"task-001"}})},
-		{protocol.ErrUnsupported, "rejects it", report("task-001", "team-lead", protocol.ReportCancel)},
+		{protocol.ErrUnsupported, "has no cancellation", report("task-001", "team-lead", protocol.ReportCancel)},
 		{nil, "not an agent", accept("task-004", "cook")},
 		{nil, "not a task id", order(protocol.Order{ID: "../x", To: developer, Title: "T", Text: "t"})},
 		{nil, "instructions is empty", order(protocol.Order{To: developer, Title: "T"})},

@@ -99,7 +99,7 @@ func CheckMessage(doc []byte) error {
 func (l *message) check(o jsonfile.Object) {
 	at := o.Value().Path()
 	if id := folder.FirstText(o, "taskId"); id != "" && l.task == "" {
-		l.issues.Add(folder.CodeSchema, at+".taskId", protocol.Medium, "taskId is no plain name")
+		l.issues.Add(folder.CodeSchema, at+".taskId", protocol.Medium, "taskId is not a plain name")
 	}
 	_, known := messageFields[l.kind]
 	switch {
@@ -126,7 +126,7 @@ func (l *message) record(at string, defects []folder.Defect) {
 		case d.Field.Need == folder.Optional, d.Trouble == folder.Malform, strings.HasSuffix(key, "]"):
 			continue // a reader accepts it
 		case inBuild && key == "output":
-			text = "the build failed, and its output is missing"
+			text = "the build failed, but its output is missing"
 		case d.Trouble == folder.Unlisted && len(d.Field.Words) > 1:
 			severity = protocol.Low
 		}

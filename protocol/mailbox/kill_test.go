@@ -127,7 +127,7 @@ func TestStages(t *testing.T) {
 	})
 }
 
-// Of several that accept at the same time, one gets the task; of several that submit, each gets an id of its own.
+// Of several processes that accept at the same time, one gets the task; of several that submit, each gets an id of its own.
 func TestContention(t *testing.T) {
 	r := newTestProject(t, around)
 	var guard sync.Mutex

@@ -88,7 +88,7 @@ func (c *Client) carryOut(r *record, role string, rep protocol.Report) (done pro
 	case rep.Kind == protocol.ReportBlocked:
 		return c.ask(r, role, rep)
 	case rep.Kind == protocol.ReportCancel:
-		return done, fmt.Errorf("%w: a task cannot be cancelled here: the team lead rejects it", protocol.ErrUnsupported)
+		return done, fmt.Errorf("%w: protocol 003 has no cancellation; the team lead rejects the task instead (steward task reject)", protocol.ErrUnsupported)
 	case role == developer && (rep.Kind == protocol.ReportDone || rep.Kind == protocol.ReportFailed):
 		return c.complete(r, rep)
 	}
@@ -173,7 +173,7 @@ func (c *Client) ask(r *record, role string, rep protocol.Report) (done protocol
 	}
 	m := decodeMessage(0, doc.Value())
 	if m.question == nil || m.task != r.id || folder.FirstText(doc, "question") == "" {
-		return done, folder.Refuse("the message is no question about task %s: it needs the question's words", r.id)
+		return done, folder.Refuse("the message is not a question about task %s: the text of the question is missing", r.id)
 	}
 	box := c.boxFor(lead)
 	done = protocol.Receipt{ID: r.id, State: protocol.TaskWaiting, Path: folder.Absolute(c.Folder, box)}

@@ -97,7 +97,7 @@ func (v reviewer) reject(r *record, role string, rep protocol.Report) (done prot
 	reason := strings.Join(slices.DeleteFunc(append([]string{rep.Summary}, rep.Issues...), func(s string) bool { return s == "" }), "; ")
 	switch {
 	case len(rep.Fields) > 0 || rep.Document != nil:
-		return done, folder.Refuse("this protocol has no message for a rejection: only its reason can be given")
+		return done, folder.Refuse("protocol 003 has no message for a rejection; give the reason only")
 	case r.status == pending || role == developer && r.status != inProgress:
 		return done, illegal(r, "only a task in progress or one that awaits its review can be rejected")
 	case r.status == rejected:

@@ -83,9 +83,9 @@ func checkOrder(o *protocol.Order) (assigns bool, err error) {
 	assigns = to == developer || o.To == "" && (o.From != "" && from == lead || o.Type == taskAssignment || o.Document != nil)
 	switch {
 	case to != developer && to != lead && to != orchestratorName:
-		return false, fmt.Errorf("%w: tasks go to the team-lead and to the developer, not to %s", protocol.ErrUnsupported, o.To)
+		return false, fmt.Errorf("%w: protocol 003 gives tasks to the team-lead and the developer only, not to %s", protocol.ErrUnsupported, o.To)
 	case len(o.After) > 0:
-		return false, fmt.Errorf("%w: no task can wait for another here: submit it when %s is completed", protocol.ErrUnsupported, line(o.After[0], 80))
+		return false, fmt.Errorf("%w: tasks of protocol 003 cannot wait for other tasks: submit this one when %s is completed", protocol.ErrUnsupported, line(o.After[0], 80))
 	case assigns && o.Type != "" && o.Type != taskAssignment:
 		return false, folder.Refuse("the developer gets messages of type %s, not %q", taskAssignment, line(o.Type, 40))
 	}
@@ -135,7 +135,7 @@ func (c *Client) addTask(o protocol.Order) (done protocol.Receipt, err error) {
 		problems = append(problems, "title is empty")
 	}
 	if word, _ := doc.String("priority"); !slices.Contains([]string{"high", "medium", "low"}, word) {
-		problems = append(problems, fmt.Sprintf("priority is %q, want high, medium or low", line(word, 40)))
+		problems = append(problems, fmt.Sprintf("priority is %q; it must be high, medium or low", line(word, 40)))
 	}
 	if err := folder.Invalid(problems); err != nil {
 		return done, err
@@ -229,7 +229,7 @@ func compose(m any, document json.RawMessage, fields map[string]any) (o jsonfile
 		return o, err
 	}
 	if len(doc) > maxMessage {
-		return o, folder.Refuse("the message has %d bytes; %d are the most", len(doc), maxMessage)
+		return o, folder.Refuse("the message has %d bytes; the limit is %d", len(doc), maxMessage)
 	}
 	if o, err = jsonfile.Parse(doc); err != nil {
 		return o, folder.Refuse("the message is not a JSON document: %v", err)
@@ -240,7 +240,7 @@ func compose(m any, document json.RawMessage, fields map[string]any) (o jsonfile
 // checked returns an *InvalidError unless the message is of that type, about that task, and as the document describes it.
 func checked(o jsonfile.Object, kind, task string) error {
 	if m := decodeMessage(0, o.Value()); m.kind != kind || m.task != task {
-		return folder.Refuse("the message is of type %q about task %q, want %s about %s", m.kind, m.task, kind, task)
+		return folder.Refuse("the message is of type %q about task %q; it must be of type %s about task %s", m.kind, m.task, kind, task)
 	}
 	return CheckMessage(o.Value().Raw())
 }

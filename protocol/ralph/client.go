@@ -33,7 +33,7 @@ func Connect(dir string, o Options) *Client {
 // Close closes the open files.
 func (c *Client) Close() { c.p.Close() }
 
-// errTakes says why nothing but the program takes a task.
+// errTakes says that only the program itself takes tasks.
 func errTakes(verb string) error {
 	return fmt.Errorf("%s: %w: Chief Wiggum gives the tasks of the kanban to its workers itself; `wiggum run` or `wiggum worker start ID` starts one", verb, protocol.ErrUnsupported)
 }
@@ -69,7 +69,7 @@ func (c *Client) look(ctx context.Context, now time.Time) error {
 			return fmt.Errorf("%s/%s is missing: %w", Base, kanbanFile, protocol.ErrAbsent)
 		}
 		_, err := p.Root.Read(kanbanFile, maxKanban)
-		return cmp.Or(err, fmt.Errorf("%w: %s/%s holds no text that can be read", jsonfile.ErrTorn, Base, kanbanFile))
+		return cmp.Or(err, fmt.Errorf("%w: %s/%s cannot be read as text", jsonfile.ErrTorn, Base, kanbanFile))
 	})
 }
 
@@ -89,7 +89,7 @@ func (c *Client) guarded(ctx context.Context, now time.Time, act func() error) e
 func (c *Client) Submit(ctx context.Context, o protocol.Order, now time.Time) (r protocol.Receipt, err error) {
 	e := entryOf(o)
 	if e.id = o.ID; e.id != "" && !isTaskID(e.id) {
-		e.problems = append(e.problems, fmt.Sprintf("%q is no task id: two to ten letters, a hyphen, one to four digits", folder.Line(e.id, 80)))
+		e.problems = append(e.problems, fmt.Sprintf("%q is not a task id: two to ten letters, a hyphen, one to four digits", folder.Line(e.id, 80)))
 	}
 	if len(e.problems) > 0 {
 		return r, &protocol.InvalidError{Problems: e.problems}
@@ -120,7 +120,7 @@ func (c *Client) place(e *taskEntry, id string, old []byte) ([]byte, error) {
 	}
 	for _, dep := range e.after() {
 		if _, err := itemOf(old, dep); err != nil && !isArchived(old, dep) {
-			return nil, fmt.Errorf("come after task %s: %w", dep, protocol.ErrNoTask)
+			return nil, fmt.Errorf("--after %s: %w", dep, protocol.ErrNoTask)
 		}
 	}
 	return e.addTo(old)

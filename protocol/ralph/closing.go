@@ -48,7 +48,7 @@ func (c *Client) Report(ctx context.Context, id string, r protocol.Report, now t
 	return receipt, nil
 }
 
-// unplaced lists the parts of a report that nothing in the protocol takes from anybody but the worker.
+// unplaced lists the parts of a report for which only the worker's own files have a place.
 func unplaced(r protocol.Report) (problems []string) {
 	for _, part := range []struct {
 		given bool
@@ -58,7 +58,7 @@ func unplaced(r protocol.Report) (problems []string) {
 		{len(r.Options) > 0, "options"}, {len(r.Fields) > 0, "further fields"}, {len(r.Document) > 0, "a document"},
 	} {
 		if part.given {
-			problems = append(problems, "the kanban has no place for "+part.name+"; a summary is kept")
+			problems = append(problems, "the kanban has no place for "+part.name+"; only a summary is kept")
 		}
 	}
 	return problems
@@ -82,7 +82,7 @@ func (c *Client) closeTask(ctx context.Context, id string, r protocol.Report, to
 	case e.marker == approval:
 		return fmt.Errorf("%s is [P]: it is complete when its pull request is merged, with `wiggum worker merge %s`; `wiggum worker fix %s` works on the review's comments", id, id, id)
 	case e.marker == dropped:
-		return fmt.Errorf("%s is not planned ([N]): %w; write [ ] into its line of the kanban to have it done after all", id, protocol.ErrEnded)
+		return fmt.Errorf("%s is not planned ([N]): %w; to have it done, write [ ] into its line of the kanban", id, protocol.ErrEnded)
 	default:
 		return fmt.Errorf("%s is [%c]: %w", id, e.marker, protocol.ErrEnded)
 	}

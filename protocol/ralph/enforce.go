@@ -15,7 +15,7 @@ import (
 	"github.com/livhana/steward/protocol/jsonfile"
 )
 
-// violation is what a worker's proved violation asks for; nil without a proof.
+// violation returns the reaction that a worker's proved violation demands; nil without a proof.
 func (v kanbanView) violation(w *worker) *protocol.Violation {
 	text := v.violationOf(w)
 	if text == "" {
@@ -52,7 +52,7 @@ func (w *writer) closeViolation(ctx context.Context, c protocol.Change) error {
 	w.judgeRun(run)
 	why := w.violationOf(run)
 	if why == "" {
-		return folder.Moved("nothing shows any more that %s left its workspace", run.name)
+		return folder.Moved("there is no longer any proof that %s left its workspace", run.name)
 	}
 	if err := w.recordViolation(run, why); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (w *writer) closeViolation(ctx context.Context, c protocol.Change) error {
 }
 
 // recordViolation writes the worker's violation_status.txt, and a line of logs/violations.log unless a crash came between this
-// line and the end of an earlier try.
+// line and the end of an earlier attempt.
 func (w *writer) recordViolation(run *worker, why string) error {
 	if err := w.Needs(logsDir); err != nil {
 		return err

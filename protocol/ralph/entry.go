@@ -49,7 +49,7 @@ func entryOf(o protocol.Order) *taskEntry {
 		given bool
 		what  string
 	}{
-		{o.From != "", "the kanban has no field for who asks"},
+		{o.From != "", "the kanban has no field for the author of a task"},
 		{o.To != "" && o.To != orchestratorName, "the kanban names no agent: Chief Wiggum gives each task to a worker of its own"},
 		{o.Type != "", "a task of the kanban has no type"},
 		{len(o.Document) > 0, "a task of the kanban is text, not a JSON document: give its title, its text and its fields"},
@@ -81,7 +81,7 @@ func (e *taskEntry) checkKnown() {
 	}
 	for _, word := range e.after() {
 		if !isTaskID(word) {
-			e.problems = append(e.problems, fmt.Sprintf("the dependency %q is no task id", folder.Line(word, 80)))
+			e.problems = append(e.problems, fmt.Sprintf("the dependency %q is not a task id", folder.Line(word, 80)))
 		}
 	}
 }
@@ -210,7 +210,7 @@ func nextID(kanban []byte, folders []string) (string, error) {
 		}
 	}
 	if highest == 9999 {
-		return "", fmt.Errorf("the ids of %s are used up; give one with another prefix", prefix)
+		return "", fmt.Errorf("all ids with the prefix %s are in use; give an id with another prefix", prefix)
 	}
 	return fmt.Sprintf("%s-%0*d", prefix, width, highest+1), nil
 }

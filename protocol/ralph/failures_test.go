@@ -147,7 +147,7 @@ func TestSmallWords(t *testing.T) {
 		t.Errorf("awaits %q", k.Awaits)
 	}
 	err := p.Apply(t.Context(), about(protocol.VerbRequeue, taskOf(t, s, "TASK-003")), time.Now())
-	if err == nil || !strings.Contains(err.Error(), "TASK-003 is not planned ([N]); write [ ] into its line") {
+	if err == nil || !strings.Contains(err.Error(), "TASK-003 is not planned ([N]); to have it done, write [ ] into its line") {
 		t.Errorf("retry of what is not planned: %v", err)
 	}
 }

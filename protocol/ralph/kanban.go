@@ -140,7 +140,7 @@ func setMarker(text []byte, id, sum string, from string, to byte) ([]byte, error
 	case found.sum != sum:
 		return nil, folder.Moved("the line of %s is not the one that was judged", id)
 	case found.marker == dropped:
-		return nil, folder.Moved("%s is not planned ([N]); write [ ] into its line of the kanban to have it done after all", id)
+		return nil, folder.Moved("%s is not planned ([N]); to have it done, write [ ] into its line of the kanban", id)
 	case !strings.ContainsRune(from, rune(found.marker)):
 		return nil, folder.Moved("%s is marked [%c]", id, found.marker)
 	}

@@ -52,7 +52,7 @@ type Options struct {
 	Grace time.Duration
 	// NoWatch turns off steward's own search for workspace violations (Linux only; protocol 002, Violation Detection).
 	NoWatch bool
-	// Violation is what follows a worker's proved violation: Tell, Mark or End.
+	// Violation is the reaction to a worker's proved violation: Tell, Mark or End.
 	Violation string
 	// Resume is the command that makes the program resume a task: its name, then its arguments. In the arguments, {task}
 	// stands for the task's id and {worker} for its newest worker folder. CheckResume defines what is allowed. If Resume
@@ -107,7 +107,7 @@ func (p *Project) Dirs() []string {
 		dirs = append(dirs, path.Join(Base, d))
 	}
 	if len(p.boundary.watched) > 0 {
-		dirs = append(dirs, ".", ".git") // the top of the main work tree, whose changes are looked for while workers live
+		dirs = append(dirs, ".", ".git") // the top of the main work tree, which is compared while workers live
 	}
 	for _, w := range p.workers.live {
 		if len(dirs) < maxWatched {
@@ -201,7 +201,7 @@ const emptyKanban = "# Kanban\n\n## TASKS\n"
 // existing kanban nor any other file. Booting twice changes nothing.
 func (p *Project) Prepare(ctx context.Context, b protocol.Boot) error {
 	if !jsonfile.PlainName(b.Agent) {
-		return fmt.Errorf("boot: %q is not a name for an agent: it cannot be used as a file name", b.Agent)
+		return fmt.Errorf("boot: %q is not a valid agent name: it cannot be used as a file name", b.Agent)
 	}
 	return p.Boot(ctx, b.Now, p.makeFiles)
 }

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	maxPaths = 64  // changes that are told at once
+	maxPaths = 64  // changes that one scan reports
 	maxProcs = 256 // inspected per scan
 )
 
@@ -36,7 +36,7 @@ type boundary struct {
 	program map[string]jsonfile.Stamp
 	watched []string // the workers that lived at the last scan
 	next    time.Time
-	trouble error // why git says nothing
+	trouble error // why git gave no answer
 }
 
 // watchWorkers looks for violations. While no worker lives it costs nothing. See docs/decisions.md, "A violation is a change (002)".
@@ -57,7 +57,7 @@ func (r *reader) watchWorkers(ctx context.Context) {
 		return
 	}
 	writers := r.writers(alive)
-	if changes, looked := r.changes(ctx, len(alive) > 0); looked {
+	if changes, compared := r.changes(ctx, len(alive) > 0); compared {
 		for _, c := range changes {
 			t := trespass{treeChange: c, may: now}
 			if t.by, t.how = writers[c.path].by, writers[c.path].how; t.by == "" {
@@ -96,7 +96,7 @@ func (b *boundary) forget(live []*worker) {
 
 // changes compares the main work tree and the program's own folder with the last scan. The first scan with living workers
 // only takes the state that later ones are compared with. looked is false if it is too early, or git does not answer.
-func (r *reader) changes(ctx context.Context, alive bool) (list []treeChange, looked bool) {
+func (r *reader) changes(ctx context.Context, alive bool) (list []treeChange, compared bool) {
 	b := &r.boundary
 	if alive && r.Now.Before(b.next) {
 		return nil, false
@@ -127,7 +127,7 @@ func (r *reader) changes(ctx context.Context, alive bool) (list []treeChange, lo
 	case tree != nil:
 		b.tree, b.program = tree, program
 	default:
-		b.program = program // the work tree is compared with the last good look
+		b.program = program // the work tree keeps its last readable state
 	}
 	return list, true
 }

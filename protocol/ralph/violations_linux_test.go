@@ -149,7 +149,7 @@ func TestChangeByTheOnlyWorker(t *testing.T) {
 }
 
 // A change that a person, another worker or the orchestrator may have made is told, and no worker is blamed.
-func TestChangeBySomebody(t *testing.T) {
+func TestChangeByUnknownAuthor(t *testing.T) {
 	for name, other := range map[string]func(t testing.TB, dir string) []*processTree{
 		"a person": func(t testing.TB, dir string) []*processTree {
 			return []*processTree{found(t, filepath.Join(dir, "src"), filepath.Join(dir, "src"), ":")}
@@ -205,8 +205,8 @@ func TestOwnWorkIsNoViolation(t *testing.T) {
 	})
 }
 
-// While no worker lives the main work tree is not looked at, and changes from that time are nobody's.
-func TestNoWorkerNoLook(t *testing.T) {
+// While no worker lives, the main work tree is not compared, and later no worker is blamed for changes from that time.
+func TestNoComparisonWithoutWorkers(t *testing.T) {
 	dir := repository(t)
 	p, now := open(t, dir), time.Now()
 	look(t, p, now)
@@ -233,7 +233,7 @@ func TestNoWorkerNoLook(t *testing.T) {
 	}
 }
 
-// A work tree that git cannot read is said to be unwatched.
+// A work tree that git cannot read is reported as unwatched.
 func TestBrokenRepository(t *testing.T) {
 	dir := inHand(t)
 	write(t, dir, ".git/HEAD", "nonsense\n")
@@ -288,13 +288,13 @@ func TestViolationIsClosed(t *testing.T) {
 }
 
 // Without a proof of its violation no worker is stopped.
-func TestNoViolationNoStop(t *testing.T) {
+func TestNoStopWithoutProof(t *testing.T) {
 	dir := repository(t)
 	k, p := lives(t, dir, workerOne), open(t, dir)
 	x := taskOf(t, look(t, p, time.Now()), "TASK-001")
 	c := about(protocol.VerbConclude, x)
 	c.Agent, c.Code, c.Processes, c.Status = workerOne, protocol.CodeViolation, []protocol.Identity{protocol.Identity(k.leader)}, "SIGTERM"
-	if err := p.Apply(t.Context(), c, time.Now()); err == nil || !strings.Contains(err.Error(), "nothing shows any more") || !k.living() || strings.Contains(text(t, dir, kanbanPath), "[*]") {
+	if err := p.Apply(t.Context(), c, time.Now()); err == nil || !strings.Contains(err.Error(), "no longer any proof") || !k.living() || strings.Contains(text(t, dir, kanbanPath), "[*]") {
 		t.Errorf("%v\n%s", err, text(t, dir, kanbanPath))
 	}
 }

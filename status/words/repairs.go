@@ -16,7 +16,7 @@ var repairLabels = []struct {
 	ends      bool // it ends processes
 	one, many string
 }{
-	{protocol.VerbRequeue, false, "Put it back", "Put the %d tasks back"},
+	{protocol.VerbRequeue, false, "Put it back", "Put %d tasks back"},
 	{protocol.VerbConclude, false, "Mark it as failed", "Mark the %d tasks as failed"},
 	{protocol.VerbConclude, true, "End its session and mark it as failed", "End the sessions of %d tasks and mark them as failed"},
 	{protocol.VerbRetry, false, "Run it again", "Run the %d tasks again"},

@@ -62,8 +62,8 @@ func running(c *taskCase) taskRuling {
 	return r
 }
 
-// closeViolation has a task fail whose worker left its workspace, after the end of the worker's processes if they are named.
-// Where steward asks, a person may choose between both, and orders it first; elsewhere an Asked one only stands as a finding.
+// closeViolation fails the task of a worker that left its workspace. Processes of the worker that are named are ended before.
+// In ModeAsk a person chooses whether the processes are ended too; in the other modes a violation that is Asked is a finding only.
 func closeViolation(c *taskCase, r *taskRuling) {
 	v := c.t.Violation
 	if v == nil || v.Asked && !c.s.Asks() {

@@ -16,7 +16,7 @@ type Offer struct {
 }
 
 // repairs are the changes that are offered where steward asks, with the severity of an incident that is about nothing else.
-// What is left out is housekeeping of steward's own.
+// Housekeeping of steward's own is left out.
 var repairs = map[protocol.Verb]protocol.Severity{
 	protocol.VerbRequeue: protocol.Medium, protocol.VerbConclude: protocol.Medium, protocol.VerbReap: protocol.High, protocol.VerbUnlock: protocol.Medium,
 	protocol.VerbRetry: protocol.Medium, protocol.VerbCancel: protocol.Low, protocol.VerbBury: protocol.Low, protocol.VerbMark: protocol.Low, protocol.VerbFile: protocol.Low,
@@ -25,7 +25,7 @@ var repairs = map[protocol.Verb]protocol.Severity{
 // IsRepair reports whether an option orders changes that wait.
 func IsRepair(option string) bool { return option == OptionRepair || option == OptionEnd }
 
-// optionOf is the option that orders a change. What ends processes has one of its own, because it is dangerous.
+// optionOf is the option that orders a change. Changes that end processes have an option of their own, because it is dangerous.
 func optionOf(c protocol.Change) string {
 	if len(c.Processes) > 0 {
 		return OptionEnd
@@ -34,7 +34,7 @@ func optionOf(c protocol.Change) string {
 }
 
 // offerRepairs adds each change that waits for a person's word to the condition that it ends. Changes that end no condition
-// get one condition for each verb and source. See docs/decisions.md, "A repair on your word is planned like any other".
+// get one condition for each verb and source. See docs/decisions.md, "A repair that waits for an answer is planned like any other".
 func (p *planner) offerRepairs() {
 	type choice struct {
 		subject protocol.Subject
@@ -61,7 +61,7 @@ func (p *planner) offerRepairs() {
 }
 
 // conditionOf finds the condition that a change ends: the last one about its subject, else the death of the agent that has the
-// task, else the one about waiting changes of its kind; -1 if nothing is said of it yet.
+// task, else the one about waiting changes of its kind; -1 without such a condition.
 func (p *planner) conditionOf(s *protocol.Snapshot, c protocol.Change) int {
 	last := func(is func(*rules.Alert) bool) int {
 		for i := len(p.conditions) - 1; i >= 0; i-- {

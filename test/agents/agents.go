@@ -77,7 +77,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// Install returns the programs. It skips the test, in one line, where they cannot be had.
+// Install returns the programs. It skips the test where they cannot be installed.
 func Install(t testing.TB) Programs {
 	t.Helper()
 	switch {
@@ -91,7 +91,7 @@ func Install(t testing.TB) Programs {
 	}
 	a, err := install()
 	if err != nil {
-		t.Skipf("the real coding agents cannot be had: %v", err)
+		t.Skipf("the real coding agents cannot be installed: %v", err)
 	}
 	return a
 }

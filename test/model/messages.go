@@ -46,7 +46,7 @@ func readMessages(body []byte) (c conversation) {
 	return c
 }
 
-// said takes over a text of the user. The programs' own reminders are none.
+// said records a text of the user. The programs' own reminders do not count.
 func (c *conversation) said(text string) {
 	if t := strings.TrimSpace(text); t != "" && !strings.HasPrefix(t, "<system-reminder>") && !strings.HasPrefix(t, "<environment_context>") &&
 		!strings.HasPrefix(t, "<permissions") && !strings.HasPrefix(t, "# AGENTS.md") {

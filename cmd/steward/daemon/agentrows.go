@@ -11,8 +11,8 @@ import (
 	"github.com/livhana/steward/platform"
 )
 
-// keptRows resolves the [[agent]] and [[role]] rows into those of supervised projects and the others. steward is the
-// beginning of the command that plays a role.
+// keptRows resolves the [[agent]] and [[role]] rows into those of supervised projects and the others. steward holds the first
+// words of the command that plays a role.
 func keptRows(cfg config.Config, refs []config.ProjectRef, steward []string) (rows, others []keep.Row, played map[roleKey]config.Role) {
 	home, _ := os.UserHomeDir()
 	add := func(project, directory string, r keep.Row) string {

@@ -27,8 +27,8 @@ func MessageNamed(name string) *folder.Message {
 	return &all[i]
 }
 
-// MessageLike returns the kind of message that an object is most like, and nil if it lacks half of what every kind requires. Of
-// two kinds that fit equally the later is the more special.
+// MessageLike returns the kind of message that an object resembles most; nil if for every kind it lacks half of the required
+// fields. Of two kinds that fit equally the later one wins, because it is more specific.
 func MessageLike(o jsonfile.Object) (m *folder.Message) {
 	all, best := Messages(), 0.5
 	for i := range all {

@@ -50,7 +50,7 @@ type work struct {
 }
 
 // askAgain is when the same work is a reason for another start: the last run ended and did not take it.
-// See docs/decisions.md, "Work that was left is no reason to start again at once".
+// See docs/decisions.md, "The same waiting work does not start a role again at once".
 const askAgain = 30 * time.Second
 
 // set replaces the rows.
@@ -125,7 +125,7 @@ func (r *roles) admit(key roleKey, last *keep.Ending, now time.Time) (ok bool, w
 	case g.work.sum == "":
 		return false, "no work waits for it"
 	case g.took == g.work.sum && (last == nil || last.Well()) && now.Sub(g.at) < askAgain:
-		return false, "its last run left " + g.work.String()
+		return false, "its last run did not take " + g.work.String()
 	}
 	if g.last != g.work.sum {
 		g.last, g.same = g.work.sum, 0
@@ -204,8 +204,8 @@ func (a *agents) admitRole(row keep.Row, last *keep.Ending) (ok bool, why string
 	return ok, why
 }
 
-// unfinished says what a protocol's orchestrator has left behind that exited with code 0: the npm orchestrator of protocol
-// 003 does so when one of its agents has crashed. See docs/decisions.md, "Exit code 0 is no success while work is lost".
+// unfinished says which tasks an orchestrator that exited with code 0 left in progress: the npm orchestrator of protocol 003
+// leaves its task so when one of its agents has crashed. See docs/decisions.md, "Exit code 0 is no success while work is lost".
 func (a *agents) unfinished(row keep.Row) string {
 	ad, found := AdapterNamed(row.Protocol)
 	if !found || row.Protocol == agentstatus.Name {
@@ -226,10 +226,10 @@ func (a *agents) unfinished(row keep.Row) string {
 	if lost == 0 {
 		return ""
 	}
-	return terminal.Plural(lost, "task") + " of it got no end"
+	return "it left " + terminal.Plural(lost, "task") + " in progress"
 }
 
-// offerStart adds to the incident about a dead orchestrator of a row that it can be started again.
+// offerStart adds the option to start it again to the incident about the dead orchestrator of a row.
 func (a *agents) offerStart(alert rules.Alert) rules.Alert {
 	if alert.Kind == "agent_dead" && !alert.Resolve {
 		if _, kept := a.orchestrates(alert.Subject); kept {
@@ -255,11 +255,11 @@ func (a *agents) orchestrates(s protocol.Subject) (status.Kept, bool) {
 func (a *agents) startAgain(ctx context.Context, s protocol.Subject, try bool) error {
 	k, kept := a.orchestrates(s)
 	if !kept {
-		return fmt.Errorf("start %s again: %w: no [[agent]] row starts it any more", s.ID, supervisor.ErrRefused)
+		return fmt.Errorf("start %s again: %w: no [[agent]] row starts this agent any more", s.ID, supervisor.ErrRefused)
 	}
 	if try || k.State == "running" {
 		return nil
 	}
-	_, err := a.restart(ctx, k, "you asked to start it again")
+	_, err := a.restart(ctx, k, "the operator chose to start it again")
 	return err
 }

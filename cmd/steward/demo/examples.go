@@ -54,7 +54,7 @@ func names() []string {
 	return append([]string{agentstatus.Name}, slices.Sorted(maps.Keys(examples))...)
 }
 
-// show plays an example: it submits the task and tells each step, until the task has ended.
+// show plays an example: it submits the task and prints each step, until the task has ended.
 func (s *stage) show(ctx context.Context, c *cobra.Command, name string, boot booter) error {
 	x := examples[name]
 	s.say("", "— Protocol %s: %s", name, x.about)
@@ -79,7 +79,7 @@ func (s *stage) show(ctx context.Context, c *cobra.Command, name string, boot bo
 		case err != nil:
 			return fmt.Errorf("read the task: %w", err)
 		case t.State == protocol.TaskDone:
-			_ = s.tell(ctx, p, told) // what came last
+			_ = s.tell(ctx, p, told) // the last changes
 			s.say("", "— Done. This is what `steward status` shows:")
 			return printStatus(ctx, s.app, s.socket)
 		case !t.State.Open():
@@ -91,7 +91,7 @@ func (s *stage) show(ctx context.Context, c *cobra.Command, name string, boot bo
 	}
 }
 
-// tell says what has changed about each task since the last call.
+// tell prints what has changed about each task since the last call.
 func (s *stage) tell(ctx context.Context, p protocol.Participant, told map[string]string) error {
 	var doc status.Document
 	if err := s.client.Get(ctx, "/v1/status", &doc); err != nil {

@@ -33,7 +33,7 @@ func (h *handEnd) flags(c *cobra.Command) {
 	h.place.flags(c)
 	h.messageKeys.flags(c)
 	agentFlag(c, &h.agent)
-	f.StringVar(&h.to, "to", "", "who gets the report: `AGENT` (default: as the protocol implies)")
+	f.StringVar(&h.to, "to", "", "the `AGENT` that gets the report (default: as the protocol implies)")
 	f.StringVar(&h.spec, "spec", "", "handoffs: the specification that the next agent follows, a `FILE`")
 	f.StringArrayVar(&h.issues, "issue", nil, "what is wrong: `TEXT` (may be repeated)")
 	f.StringVar(&h.ending.Summary, "summary", "", "what was done, for people: `TEXT`")

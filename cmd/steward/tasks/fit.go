@@ -68,7 +68,7 @@ func (f fit) check(c *cobra.Command, name, doing string) error {
 	}
 	text := "see " + c.CommandPath() + " --help"
 	if len(fitting) > 0 {
-		text = "of the special flags these do: " + strings.Join(fitting, ", ")
+		text = "the special flags that fit are " + strings.Join(fitting, ", ")
 	}
 	return cli.Usagef("%s: %s %s not fit protocol %s; %s", doing, strings.Join(unfit, ", "), verb, name, text)
 }

@@ -39,7 +39,7 @@ type acceptance struct {
 func (k *acceptance) flags(c *cobra.Command) {
 	f := c.Flags()
 	k.place.flags(c)
-	f.StringVar(&k.agent, "agent", executor, "for whom: `NAME` (in other protocols: the run's own, else any agent)")
+	f.StringVar(&k.agent, "agent", executor, "the agent that takes the task: `NAME` (in other protocols: the run's own, else any agent)")
 	f.IntVar(&k.pid, "pid", 0, "the `ID` of the process that works on it")
 	f.StringVar(&k.estimate, "estimate", "", "envelope: when it will be done, a time or a span of time: `TEXT`")
 	f.StringArrayVar(&k.questions, "question", nil, "envelope: what must be clarified: `TEXT` (may be repeated)")
@@ -52,7 +52,7 @@ func (k *acceptance) read(c *cobra.Command, doing string) (protocol.Acceptance, 
 	if c.Flags().Changed("agent") {
 		all.Agent = k.agent
 		if !cli.IsAgentName(k.agent) {
-			return all, cli.Usagef("%s: --agent %q: it cannot be used as a file name", doing, k.agent)
+			return all, cli.Usagef("%s: --agent %q: the name contains characters that a file name cannot have", doing, k.agent)
 		}
 	}
 	var err error
@@ -124,9 +124,9 @@ func newAcceptCommand(a *cli.App) *cobra.Command {
 	var k acceptance
 	c := &cobra.Command{
 		Use:   "accept TASK",
-		Short: "Take one named task in hand",
+		Short: "Take one named task",
 		Long: "accept claims a task that waits for an agent; no other agent gets it from then on. It is `next` for a task that you know:\n" +
-			"whether there is room for it is up to you. A task that is held or blocked is refused (5).",
+			"it does not ask whether the machine has room for it. A task that is held or blocked is refused (5).",
 		Example: "  steward task accept handoff-7 --agent builder --pid $$\n  steward task accept dev_chat_msg_001 --estimate \"2 hours\" --question \"Which markdown?\"",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: cli.CompleteNames(a, "task"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -206,9 +206,9 @@ func (p *participant) await(ctx context.Context, id string, limit time.Duration)
 		case <-hints:
 		case <-time.After(scanAgain):
 		case <-timeout:
-			return cli.OutOfTime("wait for task %s: its time is over, and the task goes on (%s)", terminal.Clean(id), told)
+			return cli.OutOfTime("wait for task %s: the time limit of the wait is over; the task continues (%s)", terminal.Clean(id), told)
 		case <-ctx.Done():
-			return cli.Interrupted("no longer waiting; task %s goes on", terminal.Clean(id))
+			return cli.Interrupted("no longer waiting; task %s continues", terminal.Clean(id))
 		}
 	}
 }

@@ -158,7 +158,7 @@ func (p *place) findIn(ctx context.Context, a *cli.App, dir string, spoken []str
 		f.close()
 	}
 	if len(hits) > 1 {
-		first = cli.Usagef("%s: %s have a task of this id; name one with --protocol", doing, strings.Join(names, " and "))
+		first = cli.Usagef("%s: the protocols %s have a task with this id; name one of them with --protocol", doing, strings.Join(names, " and "))
 	}
 	return nil, first
 }
@@ -193,5 +193,5 @@ func open(ctx context.Context, a *cli.App, dir, name, id, doing string) (*found,
 func role(named, otherwise string) string { return cmp.Or(named, os.Getenv("STEWARD_ROLE"), otherwise) }
 
 func agentFlag(c *cobra.Command, agent *string) {
-	c.Flags().StringVar(agent, "agent", "", "in whose name: `AGENT` (default: the run's own, else the task's; not in agentstatus)")
+	c.Flags().StringVar(agent, "agent", "", "the `AGENT` that reports (default: the run's own, else the task's; not in agentstatus)")
 }

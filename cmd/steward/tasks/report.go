@@ -38,9 +38,9 @@ func (v *reporter) command(a *cli.App, c *cobra.Command) *cobra.Command {
 	v.place.flags(c)
 	v.messageKeys.flags(c)
 	agentFlag(c, &v.agent)
-	c.Flags().StringVar(&v.report.To, "to", "", "who gets it: `AGENT` (default: as the protocol implies)")
+	c.Flags().StringVar(&v.report.To, "to", "", "the `AGENT` that gets it (default: as the protocol implies)")
 	if v.says != "" {
-		c.Flags().StringVar(&v.report.Summary, v.says, "", "the words of it: `TEXT`")
+		c.Flags().StringVar(&v.report.Summary, v.says, "", "the text of it: `TEXT`")
 	}
 	return c
 }
@@ -108,7 +108,7 @@ func newBlockCommand(a *cli.App) *cobra.Command {
 	v := &reporter{kind: protocol.ReportBlocked, agentstatus: blockHere}
 	c := v.command(a, &cobra.Command{
 		Use:   "block TASK QUESTION",
-		Short: "Say that a question must be answered before a task can go on",
+		Short: "Report a question that must be answered before a task can continue",
 		Long: "block reports a question, as the protocol's escalation (handoffs), blocker (envelope) or question; in agentstatus it is a\n" +
 			"result with the status blocked. Steward tells the human, and writes the answer where the agent reads it.",
 		Example: "  steward task block handoff-7 \"Which auth method?\" --option JWT --option Session",
@@ -121,7 +121,7 @@ func newReturnCommand(a *cli.App) *cobra.Command {
 	v := &reporter{kind: protocol.ReportReturned, says: "reason", agentstatus: returnHere}
 	return v.command(a, &cobra.Command{
 		Use:     "return TASK",
-		Short:   "Give back a task that you took and did nothing for",
+		Short:   "Give back a task without having done anything",
 		Long:    "return ends the claim of an agent on its task, so that the task waits for an agent again. Nothing counts as done or failed.",
 		Example: "  steward task return handoff-7 --reason \"I have no access to the server\"",
 	})

@@ -65,9 +65,9 @@ func awaitTask(ctx context.Context, a *cli.App, d *taskClient, id string, limit 
 		text := fmt.Errorf("wait for task %s: %v; it stays held until: steward release %[1]s, or: steward task cancel %[1]s", terminal.Clean(id), err)
 		return cli.ExitWith(text, task.ExitCode(blocked.By))
 	case errors.Is(err, context.Canceled):
-		return cli.Interrupted("no longer waiting; task %s goes on", terminal.Clean(id))
+		return cli.Interrupted("no longer waiting; task %s continues", terminal.Clean(id))
 	case errors.Is(err, task.ErrLimit):
-		return cli.OutOfTime("wait for task %s: its time is over, and the task goes on (%s)", terminal.Clean(id), task.Standing(detail))
+		return cli.OutOfTime("wait for task %s: the time limit of the wait is over; the task continues (%s)", terminal.Clean(id), task.Standing(detail))
 	case err != nil:
 		return taskError(err, "wait for task "+id)
 	}
