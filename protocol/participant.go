@@ -29,7 +29,7 @@ func (e *InvalidError) Error() string { return strings.Join(e.Problems, "; ") }
 // reports on it, with the files that every other client of the protocol understands. It needs no daemon. Each message is
 // checked against the protocol's document first; when a check fails, nothing is written and the error is an
 // *InvalidError. An action that the protocol does not have returns ErrUnsupported, wrapped in a sentence that says what to
-// do instead. Calls to one Participant never overlap.
+// do instead. Calls to one Participant never overlap. See docs/decisions.md, "Taking part in all protocols cost 10,800 lines".
 type Participant interface {
 	// Submit sends a piece of work to an agent.
 	Submit(context.Context, Order, time.Time) (Receipt, error)
