@@ -85,7 +85,7 @@ func checkOrder(o *protocol.Order) (assigns bool, err error) {
 	case to != developer && to != lead && to != orchestratorName:
 		return false, fmt.Errorf("%w: protocol 003 gives tasks to the team-lead and the developer only, not to %s", protocol.ErrUnsupported, o.To)
 	case len(o.After) > 0:
-		return false, fmt.Errorf("%w: tasks of protocol 003 cannot wait for other tasks: submit this one when %s is completed", protocol.ErrUnsupported, line(o.After[0], 80))
+		return false, fmt.Errorf("%w: tasks of protocol 003 cannot wait for other tasks: submit it when %s is completed", protocol.ErrUnsupported, line(o.After[0], 80))
 	case assigns && o.Type != "" && o.Type != taskAssignment:
 		return false, folder.Refuse("the developer gets messages of type %s, not %q", taskAssignment, line(o.Type, 40))
 	}
