@@ -44,7 +44,7 @@ func TestWorkOfRoles(t *testing.T) {
 	admits(orchestrator, true, "")
 	r.judge(shown(false, "t-1", "t-2"))
 	admits(builder, true, "")
-	admits(builder, false, "its last run left 2 tasks that wait")
+	admits(builder, false, "its last run did not take 2 tasks that wait")
 	r.judge(shown(false, "t-1"))
 	admits(builder, true, "") // other work than before
 	// A task that is back after each run is a reason for three starts, and then a question.
